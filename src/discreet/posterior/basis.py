@@ -124,7 +124,8 @@ class Basis:
     def clipped(self, names: Iterable[str]) -> tuple[str, ...]:
         """List how numbers beyond bounds that a release found are clipped, a sentence for each of some variables.
 
-        Sentences are in the schema's order; a variable whose bounds were declared has none.
+        It says how many there are. Only variables whose bounds a release of the evidence found have one; a variable
+        whose bounds were declared has none. Sentences are in the schema's order.
         """
         releases = [release.payload.clipped(release.policy.steps_of_one) for release in self.evidence.releases]
         return tuple(
@@ -144,7 +145,7 @@ class Basis:
         Returns:
             `(node,)` for a node that no table contains or whose released draws leave it out, `(parent, node)` if no
             table contains both: the dependence of the node on this parent is unmeasured. At most 20, by node in the
-            network's order. Empty with public records, and if a table of some data set contains the whole query (unless
+            schema's order. Empty with public records, and if a table of some data set contains the whole query (unless
             released draws leave out a node).
         """
         inside = frozenset(names)
@@ -158,7 +159,7 @@ class Basis:
 
     @cached_property
     def _sets_anywhere(self) -> tuple[frozenset[str], ...]:
-        """Largest sets of variables that were measured together on some data set; `_tables` if there are none.
+        """Largest sets of variables that were measured together on some data set; `_tables` if there are none; kept.
 
         With `whole` the scopes of all weighted sums are among them.
         """
@@ -166,21 +167,21 @@ class Basis:
 
     @cached_property
     def _unreleased_nodes(self) -> frozenset[str]:
-        """Nodes that the parameter draws of every release leave out; empty with figures by others or without releases.
+        """Nodes that the parameter draws of every release leave out; kept after first use.
 
-        A release of another payload leaves out none.
+        Empty with figures by others or without releases. A release of another payload leaves out none.
         """
         untold = [getattr(release.payload, "untold", ()) for release in self.evidence.releases]
         return frozenset.intersection(*map(frozenset, untold)) if untold and not self.evidence.external else frozenset()
 
     @cached_property
     def _unmeasured_parts(self) -> Mapping[str, tuple[Scope, ...]]:
-        """Parts of each node's family without measurements or public records, by node, in the form of `prior_only`.
+        """Parts of each node's family without measurements or public records, by node; kept after first use.
 
         Returns:
-            `(node,)` alone for a node in no table or of `_unreleased_nodes`; else `(parent, node)` for each parent that
-            no table contains together with the node. Nodes without such parts are left out; with public records the
-            mapping is empty.
+            `(node,)` alone for a node that no table contains or that all releases' draws leave out; else `(parent,
+            node)` for each parent that no table contains together with the node. Nodes without such parts are left out;
+            with public records the mapping is empty.
         """
         if self.evidence.public is not None:
             return {}
@@ -205,13 +206,16 @@ class Basis:
 
     @cached_property
     def _tables(self) -> tuple[frozenset[str], ...]:
-        """Largest sets of variables that every data set measured together; the network's families if there are none."""
+        """Largest sets of variables that every data set measured together; kept after first use.
+
+        If there are none, they are the families of the network whose rows were drawn.
+        """
         sets = measured_sets(self.evidence)
         return sets or tuple(frozenset(self.network.family(node)) for node in self.network.nodes)
 
     @cached_property
     def _pairs(self) -> frozenset[frozenset[str]]:
-        """Pairs of variables that some set of `_tables` contains."""
+        """Pairs of variables that some set of `_tables` contains; kept after first use."""
         return frozenset(frozenset(pair) for table in self._tables for pair in combinations(table, 2))
 
     @cached_property
@@ -226,7 +230,7 @@ class Basis:
 
     @cached_property
     def _disputable_pairs(self) -> tuple[frozenset[str], ...]:
-        """Pairs that a table could refute: in `_pairs`, and without an arc in the network whose rows were drawn."""
+        """Pairs that a table could refute: in `_pairs`, and without an arc in the drawn rows' network; kept."""
         return tuple(pair for pair in self._pairs if missing_arcs(self.network, tuple(pair)))
 
     def _is_disputable(self, names: frozenset[str]) -> bool:

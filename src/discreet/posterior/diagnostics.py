@@ -35,8 +35,8 @@ def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mi
         sweeps: number of sweeps of each chain, warm-up included; returned as it is.
 
     Returns:
-        Least effective sample size with the name of that quantity (the first of equals), and the largest R-hat of all
-        quantities, which may be that of another one.
+        Number of chains and sweeps, the least effective sample size with the name of that quantity (the first of
+        equals), and the largest R-hat of all quantities, which may be that of another one.
 
     Raises:
         InputError: fewer than eight draws of a chain.
@@ -68,6 +68,9 @@ def has_mixed(mixing: Mixing) -> bool:
 def describe_mixing(mixing: Mixing) -> str:
     """Describe the mixing of chains, and the limits of `has_mixed`, in half a sentence.
 
+    It names the worst entry with its effective sample size, as a whole number, and R-hat with three decimals. It does
+    not say whether the limits are met.
+
     Args:
         mixing: mixing of the chains.
 
@@ -85,7 +88,7 @@ def r_hat(draws: npt.ArrayLike) -> Floats:
     """Compute R-hat: the root of the pooled variance over that within chains; above 1.01 they have not mixed.
 
     Chains are split in halves, and draws replaced by normal scores of their ranks. The result is the larger of R-hat of
-    the draws and of their distances from the median.
+    the draws and of their distances from the median over all chains.
 
     Args:
         draws: shape `(quantities, chains, draws)`; the middle draw of a chain of odd length is left out.
@@ -114,8 +117,10 @@ def r_hat(draws: npt.ArrayLike) -> Floats:
 def effective_size(draws: npt.ArrayLike) -> Floats:
     """Compute the bulk effective sample size: the number of independent draws with the same error of the mean.
 
-    It is that of the normal scores of the draws' ranks, and chains are split in halves: chains that differ, or drift,
-    have a small one. The sum of autocorrelations ends at the first pair of neighbouring lags whose sum is not positive.
+    It is that of the normal scores of the draws' ranks among all chains, and chains are split in halves: chains that
+    differ, or drift, have a small one. The size is n / time with `time = 2 sum(P) - 1`, where P_t is the sum of the
+    autocorrelations at lags 2t and 2t + 1. The sum ends before the first P_t that is not positive; a P_t larger than an
+    earlier one is lowered to it.
 
     Args:
         draws: shape `(quantities, chains, draws)`; the middle draw of a chain of odd length is left out.

@@ -25,8 +25,9 @@ from discreet.releases.release import Release
 def blur(measurement: Measurement) -> Blur:
     """Return the variances that the noise of a measured table adds to its interactions.
 
-    They are alike for all interactions, the noise variance of a cell (1e-6 for a table without noise), unless the table
-    is one of a star: then the interactions of variables that the star's tables share have another one.
+    The result has one variance for all interactions, `measurement.variance`, the noise variance of a cell
+    (KNOWN_VARIANCE, 1e-6, for a table without noise). If the table is one of a star, whose noise is drawn jointly, the
+    interactions of variables that all the star's tables share have another variance (`star_noise_variances`).
     """
     if measurement.star is None:
         return Blur(measurement.variance)
@@ -201,17 +202,19 @@ def number_of_records(measured: Sequence[Measurement]) -> tuple[float, float]:
 def _estimate_total(measurement: Measurement) -> tuple[float, float] | None:
     """Estimate the number of records from one measurement.
 
-    A table's cells are summed; if it is of a Poisson sample, the sum is divided by the sampling rate q, and the
-    variance has the sampling variation `max(n, 1) (1 - q) / q` added. Of weighted sums the linear combination that
-    counts every cell once is taken, if there is one, with the least sum of squared coefficients; its variance is that
-    sum times the variance of one sum, and no rate divides it. Contrasts over no variable are a table of one cell.
+    A table's cells are summed, and the variance is the number of cells times the noise variance of a cell in the total
+    (`blur`). If the table is of a Poisson sample, the sum is divided by the sampling rate q and the variance by q^2,
+    and the sampling variation `max(n, 1) (1 - q) / q` is added, n being the estimate. Of weighted sums the linear
+    combination that counts every cell once is taken, if there is one, with the least sum of squared coefficients; its
+    variance is that sum times the variance of one sum, and no rate divides it. Contrasts over no variable are a table
+    of one cell.
 
     Args:
         measurement: table, contrasts or weighted sums.
 
     Returns:
-        (estimate, variance of its error); None for contrasts over some variable, and for sums without such a
-        combination.
+        (estimate, variance of its error), in records; None for contrasts over some variable, and for sums without such
+        a combination.
     """
     if measurement.contrasts and measurement.scope:
         return None

@@ -146,8 +146,9 @@ class GoodnessOfFit(Result):
     def __str__(self) -> str:
         """Format the result in one line: the number of failed tests, the one of largest effect, and the coverage.
 
-        The coverage is the number of pairs of variables that some table contains. Without tests, or without failed
-        ones, the line says so.
+        The failed test is given by its variables, its effect with three decimals and the arcs to add. The coverage is
+        the number of pairs of variables that some table contains. Without tests, or without failed ones, the line says
+        so and gives the coverage.
         """
         coverage = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
@@ -180,7 +181,11 @@ class GoodnessOfFit(Result):
         ]
 
     def content(self) -> Iterator[str | Block]:
-        """Yield the table of all tests, an empty line, and the result in one line; without tests that line alone."""
+        """Yield the table of all tests, an empty line, and the result in one line; without tests that line alone.
+
+        A row of the table has the variables, the effect with four decimals, the p-value in two digits, "contradicted"
+        or nothing, and the arcs that would carry the interaction.
+        """
         rows = [
             (row["variables"], f"{row['effect']:.4f}", f"{row['p']:.2g}", "contradicted" * row["contradicted"],
              row["arcs"])
@@ -279,9 +284,10 @@ def _test_interactions(
 ) -> Iterator[tuple[Scope, float, float]]:
     """Test the pairs and triples of jointly measured variables that the network lacks arcs for, on one data set.
 
-    Each is tested in the smallest table that contains it. The network's probabilities theta are the mean of 50 draws.
-    Skipped are interactions with more than 512 contrasts or none, tables beyond the budget of work
-    (`_choose_affordable`), and tables that are too large for exact inference (`_test_table`).
+    Each is tested once, in the table of fewest variables that contains it (of equals the last of `measured_sets`). The
+    network's probabilities theta are the mean of NETWORK_DRAWS (50) draws of latent counts under the learned prior.
+    Skipped are interactions with more than MOST_TESTED_CONTRASTS (512) contrasts or none, tables beyond the budget of
+    work (`_choose_affordable`), and tables that are too large for exact inference (`_test_table`).
 
     Args:
         network: network to test.
@@ -307,9 +313,10 @@ def _test_interactions(
 
 
 def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]:
-    """Choose tables, cheapest first, until their cost exceeds `MOST_ANCESTOR_WORK`; return them in the given order.
+    """Choose tables, cheapest first, while their summed cost is at most `MOST_ANCESTOR_WORK`; keep the given order.
 
-    The cost of a table is the squared number of its variables and their ancestors.
+    The cost of a table is the squared number of its variables and their ancestors. From the first table on that exceeds
+    the budget, all are left out.
     """
     costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
     cheapest = sorted(tables, key=costs.__getitem__)
@@ -375,7 +382,11 @@ class _InteractionMoments:
     """
 
     def __init__(self, names: Scope, probabilities: Floats) -> None:
-        """Start from the interaction's own mean and covariance under the network, before any ancestor is added."""
+        """Start from the interaction's own moments under the network, before any ancestor is added.
+
+        They are E[phi] and R = Cov(phi). The noise has one term yet: an error of 1 in the number of records changes n
+        E[phi] by E[phi].
+        """
         self.names, self.sizes = names, probabilities.shape
         self.contrasts = interaction_contrasts(self.sizes)
         flat = probabilities.ravel()
@@ -388,8 +399,9 @@ class _InteractionMoments:
     def add(self, margins: Margins, joint: Floats, union: Scope, node: str) -> None:
         """Add the terms of one ancestor's family to V in place: subtract Cov(D_v) from R, add its coordinates to b_S.
 
-        If an interaction of the family that matters (a coordinate above 1e-9) was not measured, `measured` becomes
-        False.
+        The coordinates of D_v in the interaction of S are multiplied by `sqrt(|S| / |family|)`, the numbers of cells of
+        both tables. If an interaction of the family that matters (a coordinate above 1e-9) was not measured, `measured`
+        becomes False.
 
         Args:
             margins: measured interactions, with noise variances.
@@ -449,9 +461,10 @@ class _InteractionMoments:
     def test(self, margins: Margins) -> tuple[float, float] | None:
         """Compute the uncorrected p-value and the effect of the interaction, after all ancestors were added.
 
-        With `r = y - n E[phi]`, n floored at 1, and V of the module docstring, negative eigenvalues of R set to 0, the
-        p-value is that of `r' V^-1 r` under a t law with `4 + 2 (tr V / tr noise)^2` degrees of freedom. The effect is
-        `sqrt(max(0, |r|^2 - tr V) / |r|^2) * sum |phi' r| / (2 n)`.
+        With `r = y - n E[phi]`, n floored at 1, and V of the module docstring, with c = RARE_CELL_VARIANCE (1) and
+        negative eigenvalues of R set to 0, the p-value is that of `r' V^-1 r` under a t law with `4 + 2 (tr V / tr
+        noise)^2` degrees of freedom. The noise is g I plus the terms of all S. The effect is `sqrt(max(0, |r|^2 - tr V)
+        / |r|^2) * sum |phi' r| / (2 n)`. Both denominators are at least 1e-300.
 
         Args:
             margins: measured interactions, with noise variances.

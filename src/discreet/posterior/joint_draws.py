@@ -143,7 +143,11 @@ class PosteriorDraws(Posterior):
     seen: PosteriorDraws | None = None
 
     def __post_init__(self) -> None:
-        """Clear impossible cells; refuse tables without draws, and replicates of another network or number of them."""
+        """Refuse tables without draws and replicates of another network or number; then clear impossible cells.
+
+        The refusals are InputErrors. If the schema has conditions of columns, impossible cells of probabilities and
+        replicates are set to 0 (`with_zeros`).
+        """
         if not self.probabilities.draws:
             raise InputError("a posterior needs at least one draw of every family")
         replicates = self.replicates
@@ -176,7 +180,7 @@ class PosteriorDraws(Posterior):
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            The rows of `marginals(posterior, level=level)`, from the joint law, variables in the network's order:
+            The rows of `marginals(posterior, level=level)`, from the joint law, variables in the schema's order:
             "query", "variable", "state", "mean", "lower", "upper", "level" and, if they are known, shares of the
             variance and "basis".
 
@@ -249,18 +253,18 @@ class PosteriorDraws(Posterior):
 
     @cached_property
     def numbers(self) -> NumberDraws | None:
-        """Numbers of the numeric columns under every draw, from released sums; None without such sums.
+        """Numbers of the numeric columns under every draw, from released sums; None without such sums; kept.
 
-        Cells have the law of these draws (`law.cells`). Unbiased shares of a table (`draw_plain`) are of the sets that
-        `parts` were told: those of the wider posterior, if this one was projected from it (`saturated`); without parts
-        there are none. Of complete records (`assume_at_random`) they are made from the numbers of the records with
-        their gaps.
+        Shares of the bins are those of the joint law (`law.cells`). Unbiased shares of tables (`draw_plain`) come from
+        the measured sets of `parts`, or of those of `saturated` if there is a larger network; there are none without
+        parts and for complete records. For complete records (`seen` is not None) the sums are read under the draws with
+        gaps.
         """
         seen = None if self.seen is None else self.seen.numbers
         if self.sums is None:
             return None
         parts = self.parts if self.saturated is None else self.saturated.parts
-        plain = cache(partial(draw_plain, None if parts is None else parts.told))
+        plain = cache(partial(draw_plain, None if parts is None else parts.tabled_sets))
         return NumberDraws(self.sums, Laws(self.law.cells).joint, seen=seen, plain=plain)
 
     def assuming(self, assume: LawAssume) -> PosteriorDraws:
@@ -302,7 +306,11 @@ class PosteriorDraws(Posterior):
         """
 
         def rows(node: str) -> Floats:
-            """Return `P(child | parents)` of a node's family under every draw, shape `(*parents, child, draws)`."""
+            """Return `P(child | parents)` of a node's family under every draw, shape `(*parents, child, draws)`.
+
+            They are the rows of `wide` if it has the same family, else computed from its joint law; impossible rows are
+            then uniform.
+            """
             family = network.family(node)
             same = wide.network.family(node) == family
             return np.asarray(wide.probabilities[node]) if same else wide.law.rows_of(family)
@@ -523,8 +531,9 @@ def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichl
         `prior` itself, or the release's own.
 
     Raises:
-        InputError: a prior that is no `Dirichlet`, is over another network or was learned from releases of an account
-            that paid for this one; different default priors of combined releases; or no draws.
+        InputError: in this order, a prior that is no `Dirichlet`; different default priors of combined releases; a
+            prior over another network; one that was learned from releases of an account that paid for this one; or no
+            draws.
     """
     if prior is not None and not isinstance(prior, Dirichlet):
         raise InputError("a prior is a Dirichlet; Dirichlet.from_probabilities makes one of tables of probabilities")

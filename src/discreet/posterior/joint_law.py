@@ -75,8 +75,8 @@ def fit_joint_law(
     """Fit the joint law of every draw by iterative proportional fitting on the plan's clique tree.
 
     It starts from the rows times random interactions: of pairs by a hidden variable, if the plan doubts them and
-    `doubt.pairs` is given, and of loose triples in any case. At most 20 passes scale it to the margins of the plan's
-    sets (first raked to those of the families) and to the laws of the families.
+    `doubt.pairs` is given, and of loose triples in any case. At most TOURS (20) passes scale it to the margins of the
+    plan's sets, each first raked to those that it shares with families, and then to the laws of the families.
 
     Args:
         plan: plan of the law, with a tree.
@@ -109,17 +109,20 @@ def _draw_pair_factors(
 ) -> Iterator[tuple[Scope, Array]]:
     """Draw the law pi of the hidden variable and the factors t_v of all others, from which pairs get interactions.
 
-    `t_v = 1 + a_v u_v(x_v) c(h)`, clipped to [0.05, 20], with a_v drawn independently in each draw.
+    `t_v = 1 + a_v u_v(x_v) c(h)`, clipped to LEAST_FACTOR and MOST_FACTOR (0.05 to 20). In each draw a_v is the root of
+    one of INTERACTION_SIZES, drawn with the weights of `_fit_amplitude_weights`. u_v is a standard normal vector made
+    orthogonal to the root of the variable's law (at least 1e-9) and divided by it, so it has mean 0 under this law. c
+    has mean 0 and variance 1 under pi.
 
     Args:
         hidden: name of the hidden variable.
         singles: law of each variable, shape `(size, draws)`.
-        doubt: prior of unmeasured interactions, with `pairs`.
+        doubt: prior of unmeasured interactions, with `pairs`; each variable has a generator of its own.
         draws: number of draws.
 
     Returns:
-        An iterator over `((hidden,), pi)`, shape (2, draws), with both probabilities from .15 to .85, then for each
-        variable `((variable, hidden), t_v)`, shape `(size, 2, draws)`.
+        An iterator over `((hidden,), pi)`, shape (2, draws), with a probability that is uniform from LEAST_STATE_SHARE
+        (.15) to .85, then for each variable `((variable, hidden), t_v)`, shape `(size, 2, draws)`.
     """
     assert doubt.pairs is not None
     amplitudes, chances = np.sqrt(INTERACTION_SIZES), _fit_amplitude_weights(tuple(doubt.pairs.tolist()))
@@ -139,16 +142,19 @@ def _draw_pair_factors(
 def _draw_triple_factors(plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt) -> Iterator[tuple[Scope, Array]]:
     """Draw the factors d_T of unmeasured triples inside the cliques: 1 + random interaction over the independent law.
 
-    Factors are clipped to [0.05, 20]; the interaction's size is drawn independently in each draw.
+    The interaction is normal (`draw_interaction`); in each draw its size is one of INTERACTION_SIZES, drawn with the
+    weights `doubt.triples`. It is divided by the product of the three variables' laws, at least 1e-12, and the factor
+    is clipped to LEAST_FACTOR and MOST_FACTOR (0.05 to 20).
 
     Args:
         plan: plan of the law, with a tree.
         singles: law of each variable, shape `(size, draws)`.
-        doubt: prior of unmeasured interactions.
+        doubt: prior of unmeasured interactions; each triple has a generator of its own.
 
     Returns:
-        An iterator over (triple, factor of shape `(size, size, size, draws)`), for at most the first 400 triples that
-        `doubt.is_loose` accepts, in the order of the cliques, without the hidden variable.
+        An iterator over (triple, factor of shape `(size, size, size, draws)`), for at most the first
+        MOST_DOUBTED_TRIPLES (400) triples that `doubt.is_loose` accepts, in the order of the cliques, without the
+        hidden variable.
     """
     assert plan.tree is not None
     inside = (
@@ -170,8 +176,9 @@ def _draw_triple_factors(plan: LawPlan, singles: Mapping[str, Floats], doubt: Do
 def _fit_amplitude_weights(sizes: tuple[float, ...]) -> Floats:
     """Fit weights of amplitudes a_v such that the law of products a_i a_j is closest to that of the sizes, by EM.
 
-    A product counts as the nearest size on the log scale. 200 EM steps start at equal weights. The last 64 results are
-    cached: the array must not be changed.
+    A product counts as the nearest size on the log scale, and as size 0 if it is below half of the smallest positive
+    one. AMPLITUDE_STEPS (200) EM steps start at equal weights. The last 64 results are cached: the array must not be
+    changed.
 
     Args:
         sizes: probabilities of `INTERACTION_SIZES`, shape (sizes,).

@@ -51,7 +51,9 @@ LEAST_SHARE = 1e-300
 def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
     """Fit the law of complete records to the law of partially observed variables, for every draw, by the EM algorithm.
 
-    EM starts at the uniform law, and ends when no probability of any draw changes by 1e-7, or after 200 rounds.
+    EM starts at the uniform law. A round divides each observed pattern's probability among the complete states that
+    agree with it, in proportion to the last law (a sum below LEAST_SHARE counts as this). It ends when no probability
+    of any draw changes by LARGEST_CHANGE (1e-7) or more, or after MOST_ROUNDS (200) rounds.
 
     Args:
         law: shape `(*sizes, draws)`; sums to 1 for each draw.
@@ -140,7 +142,7 @@ class LawParts:
         return self.sets.network if self.complete is None else self.complete.rows.network
 
     @property
-    def told(self) -> MeasuredSets | None:
+    def tabled_sets(self) -> MeasuredSets | None:
         """Measured sets, if their tables are over the law's variables; None for the law of complete records."""
         return self.sets if self.complete is None else None
 
@@ -163,9 +165,10 @@ class LawParts:
         """Fit the joint law of observed values, drawing and keeping the laws of measured sets that are missing.
 
         Returns:
-            The law; that of the replicate draws is fitted at its first use, with random interactions of a stream of its
-            own. All missing sets are drawn and kept, but only the plan's sets and the families enter the fit. Without a
-            clique tree no set is drawn, and the law is the network's own, with every `replicate_step`-th replicate.
+            The law; that of the replicate draws is fitted at its first use. Random interactions of the draws have the
+            stream DRAW_STREAM, those of the replicates TWIN_STREAM. All missing sets are drawn and kept, but only the
+            plan's sets and the families enter the fit. Without a clique tree no set is drawn, and the law is the
+            network's own, with every `replicate_step`-th replicate.
         """
         sets = self.sets
         if self.plan.tree is None:
@@ -185,6 +188,7 @@ class LawParts:
         """Fit the joint law of complete records, whose measured sets are completed by EM (`complete_set`).
 
         Sets that are missing are drawn and kept. Gaps are variables whose schema has a state for missing values.
+        Impossible cells of completed sets are set to 0. Random interactions have the stream DRAW_STREAM.
 
         Returns:
             The law, without replicate draws. Without a clique tree it is that of the complete records' rows.
@@ -210,7 +214,10 @@ class LawParts:
         return {**self._draw_parents(), **{names: self._draw_set(names) for names in self.plan.sets}}
 
     def _draw_set(self, names: Scope) -> DrawnSet:
-        """Return the law of a set of variables, gaps being states; draw it and add it to `drawn` if it is missing."""
+        """Return the law of a set of variables, gaps being states; draw it and add it to `drawn` if it is missing.
+
+        Cells that conditions of columns make impossible are set to 0 in a set that is drawn here.
+        """
         if names not in self.drawn:
             drawn = self.sets.draw(names, self.families, self._replicate_families)
             self.drawn[names] = DrawnSet(*(clear_impossible(self.sets.network.schema, names, law) for law in drawn))
@@ -247,6 +254,9 @@ class LawParts:
     def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:
         """Fit joint laws to rows, families and measured sets, with random interactions drawn from one stream.
 
+        Pairs get random interactions only if the plan doubts them, with sizes by the weights `pair_sizes`; loose
+        triples (`is_loose`) get some in any case, with sizes by `triple_sizes`. The fit is `fit_joint_law`'s.
+
         Args:
             cells: rows, shape `(*parents, child, draws)`.
             families: joint laws of the families, by node, same shape.
@@ -254,8 +264,8 @@ class LawParts:
             stream: stream of the generators of random interactions.
 
         Returns:
-            Rows of the joint laws, over `plan.wide`, as `fit_joint_law` returns them, with impossible cells at 0. Pairs
-            get random interactions only if the plan doubts them, loose triples (`is_loose`) in any case.
+            Rows of the joint laws, over `plan.wide` (with the hidden variable, if there is doubt), with impossible
+            cells at 0.
         """
         pairs = self.sets.pair_sizes if self.plan.doubt else None
         doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)
@@ -270,5 +280,5 @@ class LawParts:
 
     @cached_property
     def _family_sets(self) -> tuple[frozenset[str], ...]:
-        """Families of `network`, as sets, in the order of its nodes."""
+        """Families of `network`, as sets, in the order of its nodes; kept after first use."""
         return tuple(frozenset(self.network.family(node)) for node in self.network.nodes)

@@ -67,9 +67,9 @@ class LawPlan:
     ) -> LawPlan:
         """Plan the joint law within the budget of cells: first the hidden variable, then the sets that contradict most.
 
-        Candidates are tables whose joint law the network does not leave free and that no family contains; those of more
-        than 1,000 cells are left out. Parents that no arcs join are drawn as a set of their own where a table shows
-        that some of them depend on each other.
+        Candidates are tables whose joint law the network does not leave free (`leaves_open`) and that no family
+        contains; those of more than MOST_SET_CELLS (1,000) cells are left out. Parents that no arcs join are drawn as a
+        set of their own where a table has variables among them whose joint law the network does not leave free.
 
         Args:
             network: network whose rows are drawn.
@@ -79,9 +79,9 @@ class LawPlan:
                 None ranks small sets first.
 
         Returns:
-            The plan. If the families and the hidden variable are too large together, it is without doubt. If the
-            families alone are, all sets and sets of parents are left out, and the network's own joint law is used;
-            likewise if there is nothing to fit or doubt (`tree` is None in both cases).
+            The plan, with the hidden variable if `doubt` and the families fit beside it, else without doubt. If the
+            families alone are too large, all sets and sets of parents are left out, and the network's own joint law is
+            used; likewise if there is nothing to fit or doubt (`tree` is None in both cases).
 
         Example:
             >>> from discreet import Variable
@@ -120,7 +120,7 @@ class LawPlan:
 
     @cached_property
     def wide(self) -> Network:
-        """Network of the law's rows, with the hidden variable (states "0" and "1") if there is doubt.
+        """Network of the law's rows, with the hidden variable (states "0" and "1") if there is doubt; kept.
 
         Parents are the earlier variables of a clique. Without a tree it is `network`.
         """
@@ -131,7 +131,7 @@ class LawPlan:
 
     @cached_property
     def _unread(self) -> tuple[frozenset[str], ...]:
-        """Sets that were left out, as frozensets."""
+        """Sets that were left out, as frozensets; kept after first use."""
         return tuple(map(frozenset, self.left_out))
 
     def reads(self, names: Iterable[str]) -> bool:
@@ -148,14 +148,15 @@ def _choose_sets(
 ) -> tuple[tuple[Scope, ...], CliqueTree | None]:
     """Choose sets greedily within the budget, and build their clique tree; no tree if not even the families fit.
 
-    If all sets fit together, all are chosen. Else those that contradict most come first, smaller ones first among
-    equals, and a set that does not fit beside those before it is skipped.
+    If all sets fit together in LAW_CELLS (2^15) cells of all cliques, all are chosen. Else those that contradict most
+    come first, smaller ones first among equals, and a set that does not fit beside those before it is skipped.
 
     Args:
         scopes: families, with the hidden variable; chosen sets are appended in place if not all fit.
         sets: candidate sets, each with itself plus the hidden variable.
         sizes: number of states of each variable.
-        contradict: ranks the sets, as for `LawPlan.of`; None ranks by size alone.
+        contradict: function from sets to how much each contradicts the network, called only if not all fit; None ranks
+            by size alone.
 
     Returns:
         (chosen sets in the given order, tree); ((), None) if the families' cliques have more than `LAW_CELLS` cells.
@@ -245,7 +246,7 @@ class JointLaw:
         return None if self.make_replicates is None else self.make_replicates()
 
     def rows_of(self, family: Scope) -> Floats:
-        """Compute a family's rows `P(child | parents)` under every draw by exact inference.
+        """Compute a family's rows `P(child | parents)` under every draw, by exact inference from `cells`.
 
         Args:
             family: parents, then the child; it need not be a family of the rows' network.

@@ -118,9 +118,10 @@ def noise_aware(
         own generator: the answer to a query does not depend on earlier queries.
 
     Raises:
-        InputError: a prior over another network or from the same records, or beside a method whose parameters have
-            their own; no draws, or more than memory has (2^36 cells of all tables); a method that cannot read the
-            evidence; or a release over a design or of a network's structure.
+        InputError: measurements that do not determine the number of records; a prior over another network or from the
+            same records, or beside a method whose parameters have their own; no draws, or more than memory has (2^36
+            cells of all tables); a method that cannot read the evidence; or a release over a design or of a network's
+            structure.
         DiscreetError: chains that have not mixed; or, when a family is drawn, noise too large to draw it.
 
     Guarantee:
@@ -186,7 +187,7 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
         release: release of noisy counts, tables or contrasts; other payloads are ignored.
 
     Returns:
-        For each node with such rows, in the network's order: (their number, number of all rows); a node without parents
+        For each node with such rows, in the schema's order: (their number, number of all rows); a node without parents
         has one row. Empty for releases that measure no counts.
 
     Raises:
@@ -229,7 +230,7 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
 
     Returns:
         At least one reader. With several data sets only those that read several at once. "sequential" is in the list
-        only if there are several data sets, each with a reader of its kinds.
+        only if there are several data sets, each of which some reader other than a general one reads.
 
     Raises:
         InputError: no method reads the evidence.
@@ -287,10 +288,11 @@ class DrawTask:
     trusted: bool
 
     def believed_with_public(self, rng: np.random.Generator) -> Dirichlet | None:
-        """Return the prior updated by public records; None if there are none and the prior is to be learned.
+        """Return the prior of the rows, updated by public records if there are any.
 
-        With public records, a prior that is to be learned is first drawn from the first data set's tables
-        (`_learn_prior`); their counts are then added to its concentrations.
+        Without public records it is `believed`, None if the prior is to be learned. With them, a prior that is to be
+        learned is first drawn from the first data set's tables (`_learn_prior`); the public counts are then added to
+        its concentrations.
 
         Args:
             rng: source of randomness of the learned prior; not used otherwise.
@@ -339,12 +341,13 @@ def _draw_automatically(
 ) -> PosteriorDraws:
     """Draw by the first method that reads the evidence, after trying fast exact methods if that pays.
 
-    It pays if a prior is given, or if figures by others are sums that leave cells of their table open: the pooled
-    reader takes whole interactions from them, and nothing from a cell or two.
+    It pays if a prior is given, or if some external figures are weighted sums, fewer than their table has cells: the
+    pooled reader takes whole interactions from them, and nothing from a cell or two. Only then, and if several methods
+    can read the evidence, each method's `eager` function, if it has one, is tried in turn; the first posterior that is
+    not None is returned.
 
     Args:
-        task: task to draw. Only then, and if several methods can read the evidence, each method's `eager` function is
-            tried in turn; the first posterior that is not None is returned.
+        task: task to draw.
         rng: source of randomness.
         able: readers in the order of preference, at least one.
         progress: function that is passed on; None shows no progress.
@@ -375,7 +378,7 @@ def restore_source(
     trusted: bool,
     stored_fit: GoodnessOfFit | None,
 ) -> PosteriorDraws:
-    """Attach source and basis to stored draws; without a generator the posterior makes no new draws.
+    """Attach what a posterior needs beside its draws to stored draws: source, basis, accounts and sums of numbers.
 
     Args:
         posterior: draws under the network whose rows were drawn.
@@ -387,7 +390,7 @@ def restore_source(
 
     Returns:
         The posterior over the public network. If its rows are of a larger network they are projected at first use, and
-        kept as `saturated`. Without a generator `source` is None in both.
+        kept as `saturated`. Without a generator `source` is None in both, so no new draws can be made.
     """
     task = DrawTask(combined, prior, posterior.probabilities.draws or 0, posterior.network, trusted)
     restored = _attach_source(posterior, task, np.random.default_rng(0) if rng is None else rng, stored_fit)
@@ -408,9 +411,10 @@ def _trusts(combined: Combined, method: str) -> bool:
 def _attach_source(
     posterior: PosteriorDraws, task: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
 ) -> PosteriorDraws:
-    """Attach source, basis and accounts to drawn rows; if they are of a larger network, project to the public one.
+    """Attach source, basis, accounts and sums of numbers to drawn rows, and project them to the public network.
 
-    The accounts are those that paid for the releases, and those of a given prior.
+    The source draws the task again by the same method (`_draw_again`). The accounts are those that paid for the
+    releases, and those of a given prior. The sums are those of the evidence (`number_evidence`), None without any.
 
     Args:
         posterior: draws under the task's network; not changed.
@@ -467,7 +471,8 @@ def draw_pooled(
         kept. `parts` is None if the network is trusted.
 
     Raises:
-        InputError: as for `draw_latent_counts`.
+        InputError: several data sets, a release without tables, measurements that do not determine the number of
+            records, or counts beyond 2^60 (`draw_latent_counts`).
     """
     drawn = draw_latent_counts(task.combined, task.draws, rng, task.believed_with_public(rng), saturated=task.network)
     law_parts = None
@@ -504,9 +509,11 @@ def draw_sequentially(
 ) -> PosteriorDraws:
     """Draw data set by data set: a Dirichlet matched to the posterior of the rows is the prior of the next data set.
 
-    The first prior is the task's; if it is None, the method that draws the first data set uses its own. That method is
-    `_choose_step_method`'s, as for every data set. Data sets are in the order of `_split_data_sets`; public records
-    update the prior of the first. Each but the last is drawn at least PRIOR_DRAWS times.
+    All are drawn under the task's network. The first prior is the task's; if it is None, the method that draws the
+    first data set uses its own. Each data set is drawn by the first method that reads it and accepts a prior
+    (`_choose_step_method`). Data sets with external tables alone come last, otherwise they keep their order
+    (`_split_data_sets`); public records update the prior of the first. Each but the last is drawn at least PRIOR_DRAWS
+    times.
 
     Args:
         task: evidence of several data sets.

@@ -104,18 +104,21 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
 
     The fit is to the draw's laws of families. If a table contains a family but the network does not join its parents,
     the measured law is used (`wide.parts`); without such parts all laws are the network's own. All families are updated
-    at once, 32 draws together, until no probability of any of them changes by LARGEST_CHANGE or more, or for
-    MOST_EM_ROUNDS rounds; a fit that has not converged by then is used without a warning. All families are drawn.
+    at once (`_FamilyFit.improve`), with the exponent 1 / (1 + largest number of children of a node) for psi.
+    DRAWS_AT_ONCE (32) draws are fitted together, until no probability of any of them changes by LARGEST_CHANGE or more,
+    or for MOST_EM_ROUNDS rounds; a fit that has not converged by then is used without a warning. All families are
+    drawn.
 
     Args:
         wide: draws under the network whose rows were drawn, with states for missing values.
 
     Returns:
-        (rows of the network without these states, shape `(*parents, child, draws)` by node, every probability positive;
-        laws of each node's set of parents, shape `(*sizes, draws)`, that of the empty set included).
+        (rows of the network without these states, shape `(*parents, child, draws)` by node, every probability positive
+        except in impossible cells; laws of each node's set of parents, shape `(*sizes, draws)`, that of the empty set
+        included).
 
     Raises:
-        InputError: the law of complete records has more cells than exact inference allows.
+        InputError: the law of complete records has more cells than exact inference allows (CELL_BUDGET), checked first.
     """
     network, draws = wide.network, wide.probabilities.draws or 1
     thetas: dict[str, list[Array]] = {node: [] for node in network.nodes}
@@ -171,6 +174,9 @@ class _FamilyFit:
 
     def __init__(self, network: Network, node: str, law: Array, step: float) -> None:
         """Start with psi = 1 and the rows of records without gaps, each probability at least about LEAST_PROBABILITY.
+
+        The family's law is kept, and so are the positions that lead from flagged complete states, (value, missing or
+        not) of each variable, to observed states and to values.
 
         Args:
             network: network with states for missing values.

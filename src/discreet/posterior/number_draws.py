@@ -64,13 +64,13 @@ WIDEST = 0.98
 
 @dataclass(frozen=True, eq=False)
 class NumberEvidence:
-    """Released sums of numbers, and what a reader must know beside them.
+    """Released sums of numbers, with their noise and the number of units behind them.
 
     Args:
-        payload: the sums.
-        noise: their noise.
-        records: number of units of protection, and its standard deviation.
-        steps: that one unit counts in the sums.
+        payload: released tables, and sums of offsets, moments, sums by rows and rulers beside them.
+        noise: noise of these sums.
+        records: estimated number of units of protection, and the standard deviation of its error; 0 if it is public.
+        steps: number of equal steps that one unit counts in tables and sums.
     """
 
     payload: NumberTables
@@ -80,7 +80,10 @@ class NumberEvidence:
 
     @cached_property
     def deviations(self) -> tuple[float, float]:
-        """Standard deviations of the noise of an offset, in steps, and of a moment, in parts of `MOMENT_STEPS`."""
+        """Standard deviations of the noise of a sum of offsets, in grid steps, and of a moment (`MOMENT_STEPS`); kept.
+
+        A moment is a whole number of parts of the largest that one record can add, which has MOMENT_STEPS parts.
+        """
         laws = (self.noise.offset_law(self.payload.network), self.noise.moment_law(self.payload.network))
         return float(np.sqrt(laws[0].raw_variance)), float(np.sqrt(laws[1].raw_variance))
 
@@ -88,9 +91,10 @@ class NumberEvidence:
 def number_evidence(evidence: Combined) -> NumberEvidence | None:
     """Find the sums of numbers in some evidence; None if there are none.
 
-    Sums of the same records are pooled (`pool_sums`). Of several data sets with sums the one with the least noise of
-    offsets, relative to what a unit can add, is read alone. The number of records of a data set is the public one, or
-    else the estimate of its measurements.
+    Sums of the same data set are pooled (`pool_sums`). Of several data sets with sums, the one with the least noise of
+    offsets, relative to what a unit can add, is read alone (the first of equals). Noise has the scales that hold after
+    the budget of parts that were left out went to the rest (`NumberNoise.spread`). The number of units of a data set is
+    the public one, or else the estimate of its releases (`number_of_records`), without figures by others.
     """
     by_data_set = []
     for documents, exact in zip(evidence.data_sets, evidence.records, strict=True):
@@ -111,12 +115,14 @@ def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
     """Pool several measurements of the same sums, each weighted by its precision: `sum(y / s^2) / sum(1 / s^2)`.
 
     Args:
-        measured: sums over the same records and the same bins.
+        measured: sums over the same records and the same bins, at least one.
 
     Returns:
-        Sums that need not be whole, with noise of scale `sum(1 / s^2)^(-1/2)`. Those that differ from the most precise
-        ones in the law of the noise, in the number of steps that a unit counts, or in what there is, are left out, and
-        so are rulers with other leaves. If no others are left, the most precise sums themselves.
+        Sums that need not be whole, with noise of scale `sum(1 / s^2)^(-1/2)`; all else is that of the most precise
+        ones, which have the least noise of offsets for each step of a unit (the first of equals). Measurements that
+        differ from these in the law of the noise, in the number of steps of a unit, in whether there are moments, or in
+        the families with sums by rows, are left out. If no others are left, the most precise sums are returned as they
+        are. Rulers are pooled only over measurements whose rulers have the same columns and leaves.
 
     Example:
         >>> import discreet as dc
@@ -135,6 +141,7 @@ def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
     best = min(measured, key=_relative_noise)
 
     def kind(sums: NumberEvidence) -> tuple[Any, ...]:
+        """Return what must agree for pooling: steps of a unit, law of the noise, moments, and sums by rows."""
         return sums.steps, sums.noise.rho is None, sums.payload.parts[:2]
 
     alike = [sums for sums in measured if kind(sums) == kind(best)]
@@ -144,9 +151,11 @@ def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
     ruled = [sums for sums in alike if [(ruler.number, ruler.leaves) for ruler in sums.payload.rulers] == leaves]
 
     def scale(name: str, parts: Sequence[NumberEvidence] = alike) -> float:
+        """Compute the pooled scale of one kind of noise, `sum(1 / s^2)^(-1/2)`, by the name of its field."""
         return float(sum(getattr(sums.noise, name) ** -2 for sums in parts) ** -0.5)
 
     def mean(name: str, values: Sequence[Ints], parts: Sequence[NumberEvidence] = alike) -> Floats:
+        """Compute the mean of arrays, one for each measurement, weighted by the precision of the noise named."""
         weights = [(scale(name, parts) / getattr(sums.noise, name)) ** 2 for sums in parts]
         return np.asarray(sum(weight * part for weight, part in zip(weights, values, strict=True)))
 
@@ -168,19 +177,20 @@ def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
 
 
 def _relative_noise(sums: NumberEvidence) -> float:
-    """Deviation of the noise of offsets, relative to what a unit can add."""
+    """Compute the noise deviation of a sum of offsets, in grid steps, divided by the steps of a unit."""
     return sums.deviations[0] / sums.steps
 
 
 class Column(NamedTuple):
-    """A numeric column under every draw.
+    """A numeric column under every draw, among the records that have the number.
 
     Args:
-        law: its numbers, with the leaves as bins.
-        bins: shares of the bins among records that have the number, shape (bins, draws).
+        law: law of its numbers; the bins of this law are the leaves of the column's bins, or the bins themselves.
+        bins: shares of the bins, shape (bins, draws); they sum to 1.
         offsets: mean of x less the middle of its bin in each bin, shape (bins, draws).
-        squares: in each bin the mean of x^2 less the middle's, both from the middle of the range, shape (bins, draws).
-        spread: variance of the offsets in each bin, shape (bins, draws).
+        squares: in each bin the mean of x^2 less the middle's square, both from the middle of the range, shape (bins,
+            draws).
+        spread: variance of x in each bin, shape (bins, draws).
     """
 
     law: BinLaw
@@ -194,9 +204,9 @@ class BinLine(NamedTuple):
     """Covariance of two columns by the line between the means of their bins, in every draw.
 
     Args:
-        means: of both columns, from the middles of their ranges, shape (2, draws).
-        covariances: under each of some laws of bins, shape (laws, draws).
-        most: largest covariance that they can have, shape (draws,).
+        means: means of both columns, from the middles of their ranges, shape (2, draws).
+        covariances: covariance under each of some laws of the bins, shape (laws, draws).
+        most: largest absolute covariance that the columns can have, shape (draws,).
         doubt: standard deviation of the doubt about slopes inside the bins, shape (draws,).
     """
 
@@ -211,13 +221,13 @@ class NumberDraws:
     """Numbers of the columns of a release under every draw of a posterior; each column is read at first use, and kept.
 
     Args:
-        evidence: what was released of them.
+        evidence: released sums of the numbers.
         joint: function from some variables to their law under every draw, shape `(*sizes, draws)`.
         stream: name of the random stream of sampling errors: draws and their replicates differ in these alone; None if
             the draws are of the records, without sampling errors.
         seen: numbers of the records with their gaps, if these draws are of complete records; sums are read there.
-        population: numbers from which those of the records, or of those with some states, were made.
-        states: codes of observed states, if these are numbers of the records that have them.
+        population: numbers from which those of the records, or of those with some states, were made; None for others.
+        states: codes of observed states by variable, if these are numbers of the records that have them.
         plain: function from some variables to unbiased shares of the records in their cells, shape `(*sizes, draws)`,
             of which some may be negative; None for variables that no table has, or if no tables were read.
     """
@@ -234,37 +244,49 @@ class NumberDraws:
 
     @cached_property
     def replicate(self) -> NumberDraws:
-        """Numbers of the same records under every draw, with other sampling errors."""
+        """Numbers under the same law of every draw, with sampling errors of the stream "replicates"; made once."""
         return NumberDraws(self.evidence, self.joint, "replicates", self.seen and self.seen.replicate, plain=self.plain)
 
     @cached_property
     def of_records(self) -> NumberDraws:
-        """Numbers of the records under every draw: with what noise and gaps leave open, but without sampling errors."""
+        """Numbers of the counted records under every draw, without sampling errors; made once.
+
+        Draws differ by what noise and gaps leave open.
+
+        Their law of some variables is what `expect_counted` makes of this law for `units` records.
+        """
 
         def joint(scope: Scope) -> Floats:
+            """Compute the law of some variables among the counted records, shape `(*sizes, draws)`."""
             law = self.joint(scope)
             return expect_counted(law.reshape(-1, law.shape[-1]), self.units).reshape(law.shape)
 
         return NumberDraws(self.evidence, joint, None, self.seen and self.seen.of_records, self, plain=self.plain)
 
     def sampling_errors(self, size: tuple[int, ...], *names: str) -> Floats:
-        """Draw standardised sampling errors of a quantity; 0 for numbers of the records."""
+        """Draw sampling errors of a quantity, in standard deviations: normal of shape `size`; 0 for counted records.
+
+        The generator is that of the stream and the quantity's `names`, so equal calls give equal numbers.
+        """
         if self.stream is None:
             return np.zeros(size)
         return self.generator(self.stream, *names).standard_normal(size)
 
     def count_shares(self, shares: Floats, units: float) -> Floats:
-        """Expect the shares among the records: `expect_counted`, unless these draws are of the records."""
+        """Expect the shares among `units` counted records (`expect_counted`), shape `(cells, draws)` as given.
+
+        Numbers of counted records, without a stream, have such shares already: they are returned as they are.
+        """
         return shares if self.stream is None else expect_counted(shares, units)
 
     @property
     def grids(self) -> Mapping[str, NumberGrid]:
-        """Grids of the numeric columns."""
+        """Grids of the numeric columns, by name: bins, leaves and steps."""
         return self.evidence.payload.grids
 
     @cached_property
     def schema(self) -> Schema:
-        """Schema of the variables of `joint`."""
+        """Schema of the variables of `joint`; for complete records without the states for missing values; kept."""
         network = self.evidence.payload.network
         return network.schema if self.seen is None else network.without_missing().schema
 
@@ -273,21 +295,27 @@ class NumberDraws:
         return self.grids[name].centred[:, None] + self.column(name).offsets
 
     def column(self, name: str) -> Column:
-        """Read a numeric column.
+        """Read a numeric column, at its first use; the result is kept.
+
+        For complete records it is made from the column of the records with gaps (`_complete_column`), else read from
+        its sums (`_read_column`).
 
         Args:
-            name: of a column that has a grid.
+            name: name of a column that has a grid.
         """
         if name not in self._columns:
             self._columns[name] = _read_column(self, name) if self.seen is None else _complete_column(self, name)
         return self._columns[name]
 
     def rows(self, name: str, family: Scope) -> Floats:
-        """Read the mean offset of a column in each bin and each state of other variables of a family.
+        """Read the mean offset of a column in each bin and each state of a family's other variables; it is kept.
+
+        For complete records it is made from that of the records with gaps (`_complete_rows`), else read from sums
+        (`_read_rows`).
 
         Args:
-            name: of the column.
-            family: the others, as the payload names them.
+            name: name of the column.
+            family: the other variables, as the payload names them in its sums by rows of this column.
 
         Returns:
             Shape `(bins, rows, draws)`, rows with the last variable fastest.
@@ -301,12 +329,12 @@ class NumberDraws:
         """Find the variables by which a column's sums tell most of its numbers given others.
 
         Args:
-            name: of the column.
+            name: name of the column.
             others: variables that a question conditions on.
 
         Returns:
-            Of the sums by rows of this column those that name most of the others, then most of what has observed
-            states, the first of equals; empty if none names any of the others.
+            The variables of the column's sums by rows that include most of `others`; among equals most of the variables
+            in `states`, then the first. Empty if none includes any of `others`, or if there are no such sums.
         """
         families = [part.given for part in self.evidence.payload.rows_by_family if part.number == name]
         shared = {family: tuple(len({*family} & {*names}) for names in (others, self.states)) for family in families}
@@ -315,9 +343,9 @@ class NumberDraws:
 
     @cached_property
     def per_step(self) -> Floats:
-        """Inverse of the number of steps of all units under every draw, shape (draws,).
+        """Inverse number of steps of all units under every draw, shape (draws,): `1 / (steps * number of units)`; kept.
 
-        The number of units is normal around its estimate, and at least 1.
+        The number of units is drawn from a normal law around its estimate, and is at least 1.
         """
         mean, deviation = self.evidence.records
         draws = self.joint((next(iter(self.grids)),)).shape[-1]
@@ -326,15 +354,21 @@ class NumberDraws:
 
     @property
     def units(self) -> float:
-        """Estimated number of units, at least 1."""
+        """Estimated number of units, at least 1: one number for all draws."""
         return max(self.evidence.records[0], 1.0)
 
     def units_with(self, names: Scope) -> Floats:
-        """Estimate the number of units whose numbers were seen, of that pair of some columns that has the fewest.
+        """Estimate the number of units whose numbers were seen: for several columns, of the pair that has the fewest.
+
+        It is `units` times the smallest share, over pairs of these columns, of records that have both numbers; the
+        share is the mean over the draws. For a single numeric column it is the share that has its number, and 1 without
+        any. For complete records the shares are those of the records with gaps.
+
+        Args:
+            names: names of variables; those without numbers are ignored.
 
         Returns:
-            Shape (draws,), or (1,) if it is the same in all of them; at least 1. Of a single number it is that of its
-            own units, and without any that of all units.
+            Shape (1,), the same for all draws; (draws,) for records with given states. At least 1.
         """
         seen = self if self.seen is None else self.seen
         numeric = [name for name in names if name in self.grids]
@@ -355,17 +389,18 @@ class NumberDraws:
         """Compute the mean of a column less the middle of its bin, in each bin and given evidence.
 
         Args:
-            name: of the column, which is not observed.
-            observed: codes of observed states.
-            joint: function from the column and `open_names` to their law given these, under every `step`-th draw.
-            step: as it says.
-            also: variables of which more is known than nothing and less than the state.
+            name: name of the column, which is not observed.
+            observed: codes of observed states, by variable.
+            joint: function from the column and `open_names` to their law given these states, under every `step`-th
+                draw.
+            step: distance between the draws that are used, from the first on.
+            also: further variables about which there is evidence, though no state is observed.
 
         Returns:
-            Shape `(bins, draws)`, by the sums of the family that names most of what is observed (`family_for`): the
-            mean over its rows that agree with the observed states, weighted by their law plus LEAST_SHARE; the column's
-            own if no family names any of it. What the family does not name is taken to tell no more of the number than
-            of its bin and row.
+            Shape `(bins, used draws)`, by the sums of the family that names most of `observed` and `also`
+            (`family_for`): the mean over its rows that agree with the observed states, weighted by their law plus
+            LEAST_SHARE. Without such a family they are the column's own offsets. Variables that the family does not
+            name are taken to inform about the bin and the row alone.
         """
         grid = self.grids[name]
         family = self.family_for(name, (*observed, *also))
@@ -379,20 +414,23 @@ class NumberDraws:
         return np.asarray((law * rows).sum(axis=summed) / law.sum(axis=summed))
 
     def open_names(self, name: str, observed: Scope, also: Scope = ()) -> Scope:
-        """List the variables of the family for a column given others whose own states are not observed."""
+        """List the variables of a column's family (`family_for`) whose states are not observed.
+
+        The family is the one for `observed` and `also`, and its order is kept. Empty without a family.
+        """
         return tuple(held for held in self.family_for(name, (*observed, *also)) if held not in observed)
 
     def offsets_by(self, name: str, other: str) -> Floats:
         """Compute the mean offset of a column in each of its bins and each state of another variable.
 
         Args:
-            name: of the column.
-            other: another variable.
+            name: name of the column.
+            other: name of another variable.
 
         Returns:
-            Shape `(bins, states, draws)`: the mean over the rows of a family that have this state and the states of
-            these records, weighted by their law plus LEAST_SHARE; the column's own in every state where no family has
-            both.
+            Shape `(bins, states, draws)`: the mean over the rows of a family (`family_for`) that have this state and
+            the states of these records (`states`), weighted by their law plus LEAST_SHARE. Where no sums by rows of the
+            column have the other variable, the column's own offsets in every state.
         """
         family = self.family_for(name, (other,))
         if not family:
@@ -407,67 +445,92 @@ class NumberDraws:
         return np.asarray((law * rows).sum(axis=summed) / law.sum(axis=summed))
 
     def _drop_gaps(self, rows: Floats, family: Scope) -> Floats:
-        """Drop the rows in which a variable of the family is missing, of an array of shape (bins, rows, draws)."""
+        """Drop the rows in which a variable of the family is missing.
+
+        Args:
+            rows: shape (bins, rows, draws), rows of the variables with their states for missing values, the last
+                fastest.
+            family: variables of the rows.
+
+        Returns:
+            Shape (bins, fewer rows, draws): rows of the states in `schema`.
+        """
         schema = self.evidence.payload.network.schema
         table = rows.reshape(len(rows), *(schema[held].size for held in family), -1)
         table = table[(slice(None), *(slice(self.schema[held].size) for held in family))]
         return np.asarray(table.reshape(len(rows), -1, rows.shape[-1]))
 
     def measures(self, first: str, second: str) -> bool:
-        """True if the mean product of two columns was released, or the square of one."""
+        """True if the mean product of two columns, in either order, was released; of one name twice, the square."""
         return (first, second) in self._moment_places
 
     @cached_property
     def _moment_places(self) -> dict[tuple[str, str], int]:
-        """Position of each moment, by its columns in either order."""
+        """Position of each released moment among the payload's, by its two columns in either order; kept."""
         places = {pair: at for at, pair in enumerate(self.evidence.payload.moment_names)}
         return places | {pair[::-1]: at for pair, at in places.items()}
 
     def products(self, first: str, second: str, pair: Floats) -> Floats:
-        """Compute `E(x z)` of two columns, each from the middle of its range: arguments of `covariance`."""
-        return self.covariance(first, second, pair) + self._multiply_means(first, second, pair)
-
-    def _multiply_means(self, first: str, second: str, pair: Floats) -> Floats:
-        """Multiply the means of two columns, each from the middle of its range, shape (draws,)."""
-        a, b = (np.einsum(f"kld,{axis}d->d", pair, self.places(name)) for axis, name in (("k", first), ("l", second)))
-        return np.asarray(a * b)
-
-    def covariance(self, first: str, second: str, pair: Floats, *, binned: bool = False) -> Floats:
-        """Compute the covariance of two columns.
+        """Compute `E(x z)` of two columns, each from the middle of its range: covariance plus product of means.
 
         Args:
             first, second: names of different columns.
             pair: law of their bins, shape `(bins, bins, draws)`; sums to 1 for each draw.
-            binned: whether numbers count as the means of their bins.
 
         Returns:
-            Shape `(draws,)`, by the released moment; where none was released, two numbers are taken to depend on each
-            other by their bins alone. Inside bins, complete records (`seen` is not None) vary together as those do in
-            which both numbers were seen.
+            Shape (draws,), in the product of both units.
+        """
+        return self.covariance(first, second, pair) + self._multiply_means(first, second, pair)
+
+    def _multiply_means(self, first: str, second: str, pair: Floats) -> Floats:
+        """Multiply the means of two columns, each from the middle of its range, shape (draws,).
+
+        The means are those of their bins' `places`, weighted by the law `pair` of both columns' bins, shape `(bins,
+        bins, draws)`.
+        """
+        a, b = (np.einsum(f"kld,{axis}d->d", pair, self.places(name)) for axis, name in (("k", first), ("l", second)))
+        return np.asarray(a * b)
+
+    def covariance(self, first: str, second: str, pair: Floats, *, binned: bool = False) -> Floats:
+        """Compute the covariance of two columns in every draw.
+
+        It is the covariance of the means of bins, plus what the released product says beyond it (`_covary_inside`).
+
+        Args:
+            first, second: names of different columns.
+            pair: law of their bins, shape `(bins, bins, draws)`; sums to 1 for each draw.
+            binned: whether numbers count as the means of their bins, so that nothing is added.
+
+        Returns:
+            Shape `(draws,)`, in the product of both units. Where no product was released, the columns are taken to
+            depend on each other by their bins alone, and nothing is added. For complete records (`seen` is not None)
+            the added part is that of the records with gaps, under their own law of both columns' bins.
         """
         a, b = self.places(first), self.places(second)
         by_bins = np.einsum("kld,kd,ld->d", pair, a, b) - self._multiply_means(first, second, pair)
         if binned or not self.measures(first, second):
             return np.asarray(by_bins)
         if self.seen is None:
-            return np.asarray(by_bins + self._inside(first, second, pair))
+            return np.asarray(by_bins + self._covary_inside(first, second, pair))
         law = self.seen.joint((first, second))[: len(a), : len(b)]
-        return np.asarray(by_bins + self.seen._inside(first, second, law / (law.sum(axis=(0, 1)) + LEAST_SHARE)))
+        return np.asarray(by_bins + self.seen._covary_inside(first, second, law / (law.sum(axis=(0, 1)) + LEAST_SHARE)))
 
-    def _inside(self, first: str, second: str, pair: Floats) -> Floats:
-        """Compute what the covariance of two columns has beyond that of their means in bins, by the released product.
+    def _covary_inside(self, first: str, second: str, pair: Floats) -> Floats:
+        """Compute the covariance of two columns beyond that of their means in bins, from the released product.
 
-        The prior of the mean product is that by the line between bins (`follow_bins`), with a doubt of PRODUCT_DOUBT
-        times the largest covariance. It is conditioned on the released product; the product by means in bins is taken
-        off. Last comes the sampling error of what varies inside bins, whose variance is raised to 0; numbers of the
-        records have none.
+        The prior of the mean product is that by the line between bins (`follow_bins`) under the drawn law, LEAST_SHARE
+        added to each cell, with a normal doubt of PRODUCT_DOUBT times the largest covariance. It is conditioned on the
+        released product (`condition`), and the product by the means in bins is subtracted. Both are among the counted
+        records that have both numbers; a share of these below LEAST_SHARE counts as this. Last, a sampling error is
+        added, with the variance of what varies about the means of bins, at least 0, divided by the number of these
+        records; numbers of counted records have none.
 
         Args:
-            first, second: different columns whose product was released.
+            first, second: names of different columns whose product was released.
             pair: law of their bins, shape `(bins, bins, draws)`; sums to 1 for each draw.
 
         Returns:
-            Shape `(draws,)`, in the unit of the product.
+            Shape `(draws,)`, in the product of both units.
         """
         sides = (self.grids[first], self.grids[second])
         a, b = (grid.centred for grid in sides)
@@ -509,16 +572,19 @@ class NumberDraws:
     def follow_bins(self, names: tuple[str, str], laws: Sequence[Floats]) -> BinLine:
         """Compute the covariance of two columns by the line between the means of bins, which goes on inside them.
 
-        It is the mean of the two lines through the bins of either column.
+        For each column in turn, the covariance of the means of its bins with the other column's means in these bins is
+        multiplied by `1 + variance inside bins / variance between bins`. It is limited to plus or minus WIDEST times
+        both standard deviations, and the two results are averaged.
 
         Args:
-            names: of both columns.
-            laws: of their bins, shape `(bins, bins, draws)` each; sum to 1 for each draw, cells may be negative.
+            names: names of both columns.
+            laws: laws of their bins, shape `(bins, bins, draws)` each; they sum to 1 for each draw, and cells may be
+                negative.
 
         Returns:
-            The largest covariance is WIDEST times both standard deviations; each of the two lines is limited to it, in
-            absolute value. The doubt has SLOPE_DOUBT about slopes inside bins, and how much means of bins vary over the
-            draws.
+            Means of both columns; the covariance under each law; the limit; and the doubt. The doubt is SLOPE_DOUBT
+            about every slope inside a bin, together with how much the means of bins vary over the draws, relative to
+            the column's variance, times the limit. Variances are raised to LEAST_SHARE where they divide or are rooted.
         """
         columns = [self.column(name) for name in names]
         spreads = [np.sqrt(np.maximum(self.variance(each, self.column(each).bins), LEAST_SHARE)) for each in names]
@@ -539,28 +605,35 @@ class NumberDraws:
         return BinLine(means, covariances, most, inside)
 
     def moment_deviation(self, first: str, second: str) -> float:
-        """Compute the standard deviation of the noise of the mean product of two columns, in their units."""
+        """Compute the standard deviation of the noise of the mean product of two columns, in both units.
+
+        It is that of the released moment times the mean over draws of `per_step`: the product is over all units.
+        """
         sides = (self.grids[first], self.grids[second])
         unit = moment_reach(*sides) / MOMENT_STEPS * sides[0].step * sides[1].step * float(self.per_step.mean())
         return self.evidence.deviations[1] * unit
 
     def row_deviation(self, name: str) -> float:
-        """Compute the standard deviation of the noise of a column's sum in a row, over all records, in its unit."""
+        """Compute the standard deviation of the noise of a column's sum in a row, divided by the number of all units.
+
+        It is in the column's unit, with the mean over draws of `per_step`; 0 if there are no sums by rows.
+        """
         noise = self.evidence.noise
         variance = 0.0 if noise.row_scale is None else noise.row_law.variance
         return float(np.sqrt(variance) * self.grids[name].step * self.per_step.mean())
 
     def variance(self, name: str, bins: Floats, step: int = 1) -> Floats:
-        """Compute the variance of a column, shape `(draws,)`.
+        """Compute the variance of a column in every draw, from the squares of the column.
 
         Args:
-            name: of the column.
-            bins: shares of its bins under every `step`-th draw, shape `(bins, draws)`; sum to 1 for each draw.
-            step: as it says.
+            name: name of the column.
+            bins: shares of its bins under every `step`-th draw, shape `(bins, used draws)`; sum to 1 for each draw.
+            step: distance between the draws that are used, from the first on.
 
         Returns:
-            By the squares of the column, which are released ones or those of its prior. It is limited to what the means
-            of its bins and the widths of these allow.
+            Shape `(used draws,)`, by the column's squares, which are conditioned on a released square or else those of
+            the prior. It is at least the variance between the means of bins, and at most that plus `half width^2 -
+            offset^2`, averaged over the bins.
         """
         column, middles = self.column(name), self.grids[name].centred[:, None]
         offsets, second = column.offsets[:, ::step], (column.bins * column.squares).sum(axis=0)[::step]
@@ -571,22 +644,23 @@ class NumberDraws:
         return np.asarray(np.clip(variance, between, between + (bins * (half**2 - offsets**2)).sum(axis=0)))
 
     def variance_given(self, name: str, bins: Floats, offsets: Floats, given: Scope, step: int = 1) -> Floats:
-        """Compute the variance of a column given the states of others, shape `(draws,)`.
+        """Compute the variance of a column given the states of other variables, in every draw.
 
-        Numbers vary inside a bin by the column's law there, times a factor by which the column has its released
-        square; of that, what the means of the bin differ between the states of the others varies between these. So the
-        variance of the column is the mean of these variances and the variance of the means, in every draw.
+        It is the variance between the means of bins under `bins`, plus the mean variance inside bins. Inside a bin the
+        column's spread is multiplied by one factor for each draw, by which the column has its own variance
+        (`variance`). If a family of the column's sums by rows names some of the others, the variance between the bin's
+        means in their states is subtracted, with LEAST_SHARE added to each share of a row. A variance inside all bins
+        that is below LEAST_SHARE divides as this.
 
         Args:
-            name: of the column.
-            bins: shares of its bins given the others, shape `(bins, draws)`; sum to 1 for each draw.
+            name: name of the column.
+            bins: shares of its bins given the others, shape `(bins, used draws)`; sum to 1 for each draw.
             offsets: mean offset in each bin given the others, same shape.
-            given: the others.
-            step: these draws are every `step`-th.
+            given: names of the others.
+            step: distance between the draws that are used, from the first on.
 
         Returns:
-            At least the variance of the means of bins: a negative one inside bins counts as 0. Nothing is taken off if
-            no family names any of the others.
+            Shape `(used draws,)`. The mean variance inside bins counts as 0 if it is negative.
         """
         column, middles, family = self.column(name), self.grids[name].centred[:, None], self.family_for(name, given)
         means = middles + column.offsets
@@ -606,16 +680,17 @@ class NumberDraws:
         return np.asarray(moved + np.maximum((bins * spread[:, ::step]).sum(axis=0), 0.0))
 
     def given(self, name: str, bins: Floats, offsets: Floats, step: int = 1) -> BinLaw:
-        """Make the law of a column's numbers given something else.
+        """Make the law of a column's numbers with other shares of bins and other means in them.
 
         Args:
-            name: of the column.
-            bins: shares of its bins, shape `(bins, draws)`; what follows them is ignored.
-            offsets: mean of x less the middle of its bin in each bin, shape `(bins, draws)`.
-            step: these draws are every `step`-th.
+            name: name of the column.
+            bins: shares of its bins, shape `(bins or more, used draws)`, normalised here; what follows them is ignored.
+            offsets: mean of x less the middle of its bin in each bin, shape `(bins, used draws)`.
+            step: distance between the draws that are used, from the first on.
 
         Returns:
-            The column's own law with these shares, tilted inside the bins to these means; its mean is known.
+            The column's own law with these shares, tilted inside the bins to these means (`move_means`). Its known mean
+            is that of shares and offsets; for whole numbers 1/2 less, as x stands for x + 1/2 in the grid.
         """
         grid, leaves = self.grids[name], self.evidence.payload.leaves(name)
         leaf_bin, shares = grid.bin_of_leaf(leaves), bins[: grid.bins] / bins[: grid.bins].sum(axis=0)
@@ -625,26 +700,37 @@ class NumberDraws:
         return replace(move_means(law, leaf_bin, means), known_mean=mean)
 
     def list_untold(self, name: str, observed: Scope) -> Scope:
-        """List the observed variables of which the sums used for a column say nothing; none if it has no sums."""
+        """List the observed variables that a column's family (`family_for`) does not have, in their order.
+
+        For a variable without sums of numbers the list is empty.
+        """
         family = self.family_for(name, observed) if name in self.grids else observed
         return tuple(variable for variable in observed if variable not in family)
 
     def sources(self, name: str, observed: Scope) -> tuple[str, ...]:
-        """Name the released sums from which a column is read, given observed variables."""
+        """Name the released sums from which a column is read, given observed variables.
+
+        Returns:
+            "sum of x", then "sums of x by a, b" if a family names an observed variable (`family_for`), then "ruler of
+            x" if it has a ruler.
+        """
         family, ruled = self.family_for(name, observed), self.evidence.payload.leaves(name) > 1
         by_rows = (f"sums of {name} by {', '.join(family)}",) if family else ()
         return (f"sum of {name}", *by_rows, *((f"ruler of {name}",) if ruled else ()))
 
     def generator(self, *names: str) -> np.random.Generator:
-        """Make the generator of a quantity: equal questions have equal answers, in whatever order they come.
+        """Make the generator of a quantity: equal names give equal numbers, in whatever order the questions come.
 
-        It follows from the released sums and from the drawn law, so that other draws have other noise.
+        The seed follows from the released sums and from the drawn law (`_seed`), so other draws have other noise.
         """
         return np.random.default_rng([self._seed, *(crc32(name.encode()) for name in names)])
 
     @cached_property
     def _seed(self) -> int:
-        """Checksum of the released sums and of the first column's law; of the population's, if there is one."""
+        """Checksum (CRC-32) of the released sums of offsets and of the first column's law; kept.
+
+        Numbers of counted records, or of those with some states, have that of their `population`.
+        """
         if self.population is not None:
             return self.population._seed
         released, drawn = self.evidence.payload.offsets.astype(np.int64), self.joint((next(iter(self.grids)),))
@@ -655,15 +741,16 @@ def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, r
     """Condition draws of several means on a noisy measurement of their weighted sum (Matheron's rule).
 
     Args:
-        parts: draws of the prior, shape `(parts, ..., draws)`.
-        weights: of each part in the sum, same shape.
-        measured: the sum, shape `(..., draws)`, or what broadcasts to it.
-        noise: standard deviation of its noise, likewise.
-        rng: source of randomness.
+        parts: draws of the prior, shape `(parts, ..., draws)`; not changed.
+        weights: weight of each part in the sum, same shape.
+        measured: the measured sum, shape `(..., draws)`, or what broadcasts to it.
+        noise: standard deviation of its noise, shape as for `measured`.
+        rng: source of the simulated noise.
 
     Returns:
-        Draws of the posterior, same shape. Each part moves by its covariance with the sum over the draws, divided by
-        the variance of sum and noise, times what a simulated measurement differs from the sum.
+        Draws of the posterior, same shape. Each part moves by `covariance / (variance + noise^2) * (measured +
+        simulated noise - sum)`: the covariance of the part with the sum, and the variance of the sum, are those over
+        the draws. A denominator below 1e-300 counts as this.
     """
     total = (weights * parts).sum(axis=0)
     centred = total - total.mean(axis=-1, keepdims=True)
@@ -676,29 +763,31 @@ def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, r
 def _read_column(numbers: NumberDraws, name: str) -> Column:
     """Read a column from its sum of offsets, its square and its ruler.
 
-    Mean offsets and squares have the prior of the law inside bins (`_law_inside`), with a doubt of INSIDE_DOUBT half
-    widths. The released sum conditions the offsets; a released square the squares, which else keep their prior. Last,
-    sampling errors are added to both. Offsets are limited to WIDEST half widths of their bins before and after that,
-    and the law is tilted to them.
+    Mean offsets and squares have the prior of the law inside bins (`_draw_inside`), with a normal doubt: of
+    INSIDE_DOUBT half widths of the leaves for offsets, and of INSIDE_DOUBT times what half a bin can change for
+    squares. The released sum conditions the offsets, and a released square the squares, which else keep their prior
+    (`condition`). Last, a sampling error of variance `spread / (records of the bin + 1)` moves each offset, and the
+    square with it. Offsets are limited to WIDEST half widths of their bins before and after that, and the law is tilted
+    to them.
 
     Args:
-        numbers: of the release.
-        name: of the column.
+        numbers: numbers of the release.
+        name: name of the column.
 
     Returns:
-        The column among the records that have the number. Shares of a bin and of records are raised to LEAST_SHARE
-        where they divide.
+        The column among the records that have the number. The share of records that have it is raised to LEAST_SHARE,
+        and a spread to 0.
     """
     payload, grid = numbers.evidence.payload, numbers.grids[name]
     at, rng = list(numbers.grids).index(name), numbers.generator(name)
     law = numbers.joint((name,))[: grid.bins]
     present = np.maximum(law.sum(axis=0), LEAST_SHARE)
     bins, per_record = law / present, numbers.per_step / present
-    prior = _law_inside(numbers, name, bins, numbers.units * present, rng)
+    prior = _draw_inside(numbers, name, bins, numbers.units * present, rng)
     leaf_bin = grid.bin_of_leaf(payload.leaves(name))
     half = np.diff(prior.edges)[:, None] / 2
-    offsets = _by_bin(prior, leaf_bin, prior.centres(), grid.bins) - grid.middles[:, None]
-    offsets = offsets + INSIDE_DOUBT * _by_bin(prior, leaf_bin, half, grid.bins) * rng.standard_normal(bins.shape)
+    offsets = _bin_mean(prior, leaf_bin, prior.centres(), grid.bins) - grid.middles[:, None]
+    offsets = offsets + INSIDE_DOUBT * _bin_mean(prior, leaf_bin, half, grid.bins) * rng.standard_normal(bins.shape)
     scale = grid.step * per_record
     deviation, moment_deviation = numbers.evidence.deviations
     counted = numbers.count_shares(bins, numbers.units * float(present.mean()))
@@ -707,7 +796,7 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     offsets = np.clip(offsets, -reach, reach)
     moved = move_means(prior, leaf_bin, grid.middles[:, None] + offsets)
     inner = moved.centres() - grid.middles[leaf_bin][:, None]
-    spread = np.maximum(_by_bin(moved, leaf_bin, inner**2 + half**2 / 3, grid.bins) - offsets**2, 0.0)
+    spread = np.maximum(_bin_mean(moved, leaf_bin, inner**2 + half**2 / 3, grid.bins) - offsets**2, 0.0)
     middles = grid.centred[:, None]
     squares = 2 * middles * offsets + offsets**2 + spread
     squares = squares + INSIDE_DOUBT * (2 * np.abs(middles) * reach + reach**2 / 2) * rng.standard_normal(bins.shape)
@@ -729,12 +818,18 @@ def _complete_column(numbers: NumberDraws, name: str) -> Column:
 
         o_k + sum over rows of (P(row | k) - P(row | k, both seen)) o_(k, row),
 
-    by the family that moves it most: the one that gaps depend on, while others move it by what they tell of that one.
-    Where rows have gaps, too, those seen are taken for all rows of the numbers that were seen; and a gap of another
-    column is taken to depend on this number by its bin alone. Squares in a bin move with its mean.
+    by the family that changes the column's mean most: the one that gaps depend on, while others move it by what they
+    tell of that one. Rows with gaps are left out of the second share. A gap of another column is taken to depend on
+    this number by its bin alone. Squares in a bin move with its mean.
 
-    Offsets are limited to WIDEST half widths of their bins. A column without gaps of its own, or without sums by rows,
-    keeps its offsets and squares; only the shares of its bins are those of complete records.
+    Args:
+        numbers: numbers of complete records.
+        name: name of the column.
+
+    Returns:
+        The column with the shares of bins of complete records and the spread that was seen. Offsets are limited to
+        WIDEST half widths of their bins, and the law is tilted to them. A column without gaps of its own, or without
+        sums by rows, keeps its offsets and squares.
     """
     assert numbers.seen is not None
     grid, seen, payload = numbers.grids[name], numbers.seen.column(name), numbers.evidence.payload
@@ -742,7 +837,7 @@ def _complete_column(numbers: NumberDraws, name: str) -> Column:
     bins = bins / np.maximum(bins.sum(axis=0), LEAST_SHARE)
     gaps = payload.network.schema[name].missing is not None
     for family in (part.given for part in payload.rows_by_family if gaps and part.number == name):
-        laws = (_join_rows(numbers, name, family), numbers._drop_gaps(_join_rows(numbers.seen, name, family), family))
+        laws = (_row_law(numbers, name, family), numbers._drop_gaps(_row_law(numbers.seen, name, family), family))
         complete, counted = (law / (law.sum(axis=1, keepdims=True) + LEAST_SHARE) for law in laws)
         rows = numbers._drop_gaps(numbers.seen.rows(name, family), family)
         shifts.append(((complete - counted) * rows).sum(axis=1))
@@ -756,19 +851,24 @@ def _complete_column(numbers: NumberDraws, name: str) -> Column:
 
 
 def _complete_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
-    """Make the mean offsets of complete records by bins and rows, shape (bins, rows, draws).
+    """Make the mean offsets of complete records by bins and rows, shape (bins, rows, draws), rows without gaps.
 
-    They are those seen, all rows of a bin moved alike to the bin's mean offset, within WIDEST half widths.
+    They are those seen; all rows of a bin move alike until they average to the bin's mean offset (`_complete_column`),
+    weighted by the law of complete records (LEAST_SHARE is added to its sums), and are then limited to WIDEST half
+    widths of the bins.
     """
     assert numbers.seen is not None
-    rows, law = numbers._drop_gaps(numbers.seen.rows(name, family), family), _join_rows(numbers, name, family)
+    rows, law = numbers._drop_gaps(numbers.seen.rows(name, family), family), _row_law(numbers, name, family)
     mean = (law * rows).sum(axis=1) / (law.sum(axis=1) + LEAST_SHARE)
     reach = WIDEST * np.diff(numbers.grids[name].edges)[:, None, None] / 2
     return np.asarray(np.clip(rows + (numbers.column(name).offsets - mean)[:, None], -reach, reach))
 
 
-def _join_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
-    """Take the law of a column's bins and the rows of a family, shape (bins, rows, draws)."""
+def _row_law(numbers: NumberDraws, name: str, family: Scope) -> Floats:
+    """Compute the law of a column's bins and the rows of a family, shape (bins, rows, draws), last variable fastest.
+
+    Records without the number are left out, so it sums to less than 1 if there are some.
+    """
     law = numbers.joint((name, *family))[: numbers.grids[name].bins]
     return np.asarray(law.reshape(len(law), -1, law.shape[-1]))
 
@@ -776,16 +876,18 @@ def _join_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
 def expect_counted(shares: Floats, units: float) -> Floats:
     """Expect the shares among the records that were counted, given drawn ones of the population.
 
-    Sums are of those records. Drawn shares differ from theirs by a sampling error of variance `p (1 - p) / n`; what
-    they vary beyond it is the noise of the tables, which both have in common. Where that is less than `CLEAR_NOISE`
-    Monte Carlo errors of the variances of all cells, there is no such noise.
+    Sums are of the counted records. Drawn shares differ from theirs by a sampling error of variance `p (1 - p) / n`;
+    what they vary beyond it is the noise of the tables, which both have in common. Over all cells together the excess
+    of the variances over sampling must be more than CLEAR_NOISE Monte Carlo errors; else there is no such noise, and
+    every draw gets the mean.
 
     Args:
-        shares: drawn, shape `(cells, draws)`; sum to 1 for each draw.
-        units: n.
+        shares: drawn shares, shape `(cells, draws)`; sum to 1 for each draw.
+        units: number n of counted records.
 
     Returns:
-        `mean + (1 - p (1 - p) / (n var)) (shares - mean)`, the factor at least 0; same shape, sums to 1.
+        `mean + (1 - p (1 - p) / (n var)) (shares - mean)`, with mean p and variance over the draws, the factor at least
+        0; same shape, normalised to sum 1.
     """
     mean, variance = shares.mean(axis=-1, keepdims=True), shares.var(axis=-1, keepdims=True)
     sampling = np.maximum(mean * (1 - mean), 0.0) / units
@@ -799,14 +901,16 @@ def expect_counted(shares: Floats, units: float) -> Floats:
 def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     """Read the mean offsets of a column by bins and rows, from its released sums by the rows of a family.
 
-    A row starts at parabolas through its own bins, moved so that the rows of each bin average to the column's offset,
-    with a doubt of ROW_DOUBT half widths. The released sums condition it, and sampling errors are added. Then rows
-    move, each by its part of what is open, until all together have the column's mean offset; and RAKING_ROUNDS rounds
-    fit bins and rows to each other.
+    The law of bins and rows has LEAST_SHARE added to each cell. A row starts at the means of parabolas through its own
+    bins, moved so that the rows of each bin average to the column's offset, with a normal doubt of ROW_DOUBT half
+    widths. The released sums condition it (`condition`), and sampling errors of variance `spread / (records of the cell
+    + 1)` are added. Then the sums of rows move, each in proportion to its variance over the draws, until all together
+    have the column's mean offset. RAKING_ROUNDS rounds add constants to bins, then to rows, until both have their
+    means, and end with the limit.
 
     Args:
-        numbers: of the release.
-        name: of the column.
+        numbers: numbers of the release.
+        name: name of the column.
         family: variables of the rows, as the payload names them.
 
     Returns:
@@ -816,7 +920,7 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     evidence, grid, column = numbers.evidence, numbers.grids[name], numbers.column(name)
     rng = numbers.generator(name, *family)
     sums = next(part.sums for part in evidence.payload.rows_by_family if (part.number, part.given) == (name, family))
-    law = _join_rows(numbers, name, family) + LEAST_SHARE
+    law = _row_law(numbers, name, family) + LEAST_SHARE
     flat, total = law.reshape(-1, law.shape[-1]), law.sum(axis=(0, 1))
     counted = (numbers.count_shares(flat / total, numbers.units * float(total.mean())) * total).reshape(law.shape)
     share, reach = counted.sum(axis=0), np.diff(grid.edges)[:, None, None] / 2
@@ -850,20 +954,21 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     return np.asarray(offsets)
 
 
-def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, rng: np.random.Generator) -> BinLaw:
+def _draw_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, rng: np.random.Generator) -> BinLaw:
     """Draw the law inside the bins: by the ruler's leaves where there is one, else by parabolas.
 
     Args:
-        numbers: of the release.
-        name: of the column.
+        numbers: numbers of the release.
+        name: name of the column.
         bins: shares of the bins among records that have the number, shape (bins, draws).
-        records: that have the number, in units, shape (draws,).
-        rng: source of randomness.
+        records: number of units that have the number, shape (draws,).
+        rng: source of randomness; not used without a ruler.
 
     Returns:
-        With a ruler a law whose bins are the leaves, flat inside them: each bin's share is split among its leaves by
-        their noisy counts (`_split`), around the parabolas of the mean shares. Else parabolas through the bins of each
-        draw.
+        With a ruler a law whose bins are the leaves, flat inside them. Each bin's share is split among its leaves by
+        their noisy counts, in units (`_split_leaves`); the prior of the split has the leaves' shares, at least 1e-12,
+        under parabolas through the mean shares over draws. Without a ruler the law of parabolas through the bins of
+        each draw.
     """
     payload, grid = numbers.evidence.payload, numbers.grids[name]
     ruler = next((ruler for ruler in payload.rulers if ruler.number == name), None)
@@ -876,21 +981,24 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, 
     counts, start, shares = ruler.counts / numbers.evidence.steps, 0, np.empty((len(edges) - 1, bins.shape[1]))
     for bin, number in enumerate(parts):
         held = slice(start, start + number)
-        shares[held] = bins[bin] * _split(counts[held], expected[held], bins[bin] * records, noise, rng)
+        shares[held] = bins[bin] * _split_leaves(counts[held], expected[held], bins[bin] * records, noise, rng)
         start += number
     return BinLaw(edges, shares, np.full(shares.shape, FLATTEST_RISE), bool(grid.shift))
 
 
-def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng: np.random.Generator) -> Floats:
-    """Draw the shares of a bin's leaves: halves of halves, each split on a grid by its noisy counts.
+def _split_leaves(counts: Floats, expected: Floats, records: Floats, noise: float, rng: np.random.Generator) -> Floats:
+    """Draw the shares of a bin's leaves by halving: the bin, then each half, down to single leaves.
 
-    The share of a half has a Beta prior of SPLIT_CONCENTRATION records, around the expected one limited to .02 and .98,
-    and a normal likelihood of the noise and of a binomial count. The records of a half are raised to .001.
+    The share of the first half is drawn on a grid of GRID_POINTS points, with a uniform place between points. Its prior
+    is a Beta law of SPLIT_CONCENTRATION records, around the expected share limited to .02 and .98. Its likelihood is
+    normal: the difference of both halves' noisy counts and the bin's records estimate the half's records, with the
+    variance of the noise and of a binomial count. The records of a half, which its own split takes as given, are raised
+    to .001.
 
     Args:
         counts: noisy records of the leaves, a power of two of them.
         expected: shares that the prior expects, up to a factor.
-        records: of the bin in every draw, shape (draws,).
+        records: records of the bin in every draw, shape (draws,).
         noise: variance of each count.
         rng: source of randomness.
 
@@ -914,14 +1022,18 @@ def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng:
     first = np.sin(angles) ** 2
     halves = ((first, slice(middle)), (1 - first, slice(middle, None)))
     leaves = [
-        part * _split(counts[held], expected[held], np.maximum(records * part, 1e-3), noise, rng)
+        part * _split_leaves(counts[held], expected[held], np.maximum(records * part, 1e-3), noise, rng)
         for part, held in halves
     ]
     return np.asarray(np.concatenate(leaves))
 
 
-def _by_bin(law: BinLaw, leaf_bin: Ints, values: Floats, bins: int) -> Floats:
-    """Average values of leaves over each bin, shape (bins, draws); uniformly where a bin has no share."""
+def _bin_mean(law: BinLaw, leaf_bin: Ints, values: Floats, bins: int) -> Floats:
+    """Average values of leaves over each bin, weighted by the law's shares plus 1e-12, shape (bins, draws).
+
+    So leaves count alike where a bin has no share. `leaf_bin` is the bin of each leaf, ascending, and `values` has a
+    row for each leaf.
+    """
     shares = law.shares + 1e-12
     starts = np.searchsorted(leaf_bin, np.arange(bins))
     return np.asarray(np.add.reduceat(shares * values, starts) / np.add.reduceat(shares, starts))

@@ -32,9 +32,9 @@ class BinMeans(NamedTuple):
     """Means of two numbers in the bins of the first, in every draw; a whole number x stands for x + 1/2.
 
     Args:
-        shares: P(k), of records that have both numbers, shape (bins, draws).
-        own: u_k, of the first, same shape.
-        other: m_k, of the second, same shape.
+        shares: P(k), shares of the first's bins among records that have both numbers, shape (bins, draws).
+        own: u_k, mean of the first number in its bin k, same shape.
+        other: m_k, mean of the second number in bin k of the first, same shape.
         pair: law of both variables' bins, shape (bins, bins of the second, draws).
     """
 
@@ -45,15 +45,16 @@ class BinMeans(NamedTuple):
 
 
 def bin_means(numbers: NumberDraws, first: str, second: str) -> BinMeans:
-    """Compute the means of two numbers in the bins of the first.
+    """Compute the means of two numbers in the bins of the first, in every draw.
 
     Args:
-        numbers: of the release.
-        first, second: different columns with sums.
+        numbers: numbers of the release.
+        first, second: names of different columns with sums.
 
     Returns:
-        Means by the columns' sums, those of the second by its rows of the first's bins (`NumberDraws.offsets_by`). The
-        law of both bins has LEAST_WEIGHT added to each cell, so that no bin is empty.
+        Means by the columns' sums. The second's mean in a bin of the first is over its own bins, each with its mean
+        offset in this bin of the first (`NumberDraws.offsets_by`). The law of both bins is normalised, then
+        LEAST_WEIGHT is added to each cell, so that no bin is empty, and it is normalised again.
     """
     grids = [numbers.grids[name] for name in (first, second)]
     pair = numbers.joint((first, second))[: grids[0].bins, : grids[1].bins]
@@ -66,12 +67,15 @@ def bin_means(numbers: NumberDraws, first: str, second: str) -> BinMeans:
 
 
 def covary_inside(numbers: NumberDraws, first: str, second: str, means: BinMeans) -> Floats:
-    """Compute T, what two numbers vary together inside the bins of the first, shape (draws,).
+    """Compute T, the mean covariance of two numbers inside the bins of the first, shape (draws,).
+
+    It is `E(x z) - sum_k P(k) u_k m_k`, with both numbers from the middles of their ranges and E(x z) by
+    `NumberDraws.products`. It can be negative.
 
     Args:
-        numbers: of the release.
-        first, second: columns as in `bin_means`, whose product was released.
-        means: of them.
+        numbers: numbers of the release.
+        first, second: columns as for `bin_means`, whose product was released.
+        means: result of `bin_means` for these columns.
     """
     centres = [(numbers.grids[name].edges[0] + numbers.grids[name].edges[-1]) / 2 for name in (first, second)]
     product = numbers.products(first, second, means.pair)
@@ -79,14 +83,19 @@ def covary_inside(numbers: NumberDraws, first: str, second: str, means: BinMeans
 
 
 def slopes_inside(numbers: NumberDraws, first: str, second: str) -> Floats:
-    """Compute the slope of the second number's mean in the first one, inside each bin of the first.
+    """Compute the slope of the second number's mean in the first one, inside each bin of the first, in every draw.
+
+    If their product was released, T (`covary_inside`) is what `fit_slopes` fits the slopes to. The variance of its
+    noise is that of the product, plus that of the second's sums in each bin of the first times the squared distance of
+    the bin from the mean of the first. Without sums by rows of the first's bins the second term is 0.
 
     Args:
-        numbers: of the release.
-        first, second: different columns with sums.
+        numbers: numbers of the release.
+        first, second: names of different columns with sums.
 
     Returns:
-        Shape (bins of the first, draws). Without a released product the slopes are those between bins, with the doubt.
+        Shape (bins of the first, draws), in units of the second over units of the first. Without a released product
+        they are draws of the prior: slopes between bins, with the doubt.
     """
     means = bin_means(numbers, first, second)
     spread = float(np.sqrt(numbers.variance(second, means.pair.sum(axis=0)).mean()))
@@ -114,23 +123,24 @@ def fit_slopes(
 ) -> Floats:
     """Fit the slopes of lines inside the bins of a number, in every draw.
 
-    The prior of each is the slope between neighbouring bins (`slope_between`), with an independent doubt of SLOPE_DOUBT
-    times the ratio of both standard deviations. T moves all of them, those with more weight in it more (Matheron's
-    rule). Its error is that of noise, of a covariance of `numbers.units` records, and of the mean number in each bin.
+    The prior of each is the slope between neighbouring bins (`slope_between`), with an independent normal doubt of
+    SLOPE_DOUBT times the ratio of both standard deviations. The mean of T over the draws then moves all slopes, those
+    with more weight `P(k) Var(x | k)` more (Matheron's rule). Its error has the variance of the noise, plus `W spread^2
+    / numbers.units` of the sampling, plus that of the mean number in each bin.
 
     Args:
-        numbers: of the release.
-        name: of the number.
-        means: of it, and of what follows it, in its bins.
-        together: T, what they vary together inside the bins, shape (draws,), and the variance of its noise; None if it
-            was not measured.
-        spread: standard deviation of what follows it.
-        rng: source of the doubt.
-        step: the draws are every `step`-th.
+        numbers: numbers of the release, or of the records with some states.
+        name: name of the number that has the bins.
+        means: means of this number, and of what follows it, in its bins.
+        together: (T, the covariance of both inside the bins, shape (draws,); variance of its noise); None if it was not
+            measured.
+        spread: standard deviation of what follows the number.
+        rng: source of the doubt and of the simulated measurement.
+        step: distance between the draws that are used, from the first on.
 
     Returns:
-        Shape (bins, draws), not limited; draws of the prior if T was not measured. Widths are raised to LEAST_WEIGHT
-        where they divide.
+        Shape (bins, used draws), not limited; draws of the prior if T was not measured. Variances are raised to
+        LEAST_WEIGHT where they divide.
     """
     inside = means.shares * numbers.column(name).spread[:, ::step]
     width = np.maximum(inside.sum(axis=0), LEAST_WEIGHT)
@@ -155,19 +165,22 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
     """Move the mean offsets of rows in each bin to what lines inside bins say of them.
 
     The share of a row follows the number along a line, `P(row | x, k) = P(row | k) + slope (x - u_k)`, so that the
-    numbers of the row have the mean offset `slope Var(x | k) / P(row | k)` from those of the bin.
+    numbers of the row have the mean offset `slope Var(x | k) / P(row | k)` from those of the bin. The slopes of each
+    row are fitted by `fit_slopes` to what the row's given offsets say of all bins together.
 
     Args:
-        numbers: of the release.
-        name: of the number.
-        law: of its bins and the rows, shape (bins, rows, draws).
+        numbers: numbers of the release.
+        name: name of the number.
+        law: law of its bins and the rows, shape (bins, rows, draws); normalised here.
         offsets: mean offset in each bin and row by sums, same shape.
-        label: names of what makes rows, for the stream of the doubt.
-        step: the draws are every `step`-th.
+        label: names of the variables that make the rows; they name the random stream of the doubt.
+        step: distance between the draws that are used, from the first on.
 
     Returns:
-        Offsets, same shape, within WIDEST half widths of the bins. Where a row would lie outside, all rows of this bin
-        and draw move less, by one factor.
+        Offsets, same shape: the bin's mean offset, the average of its rows, plus the row's move. They are within WIDEST
+        half widths of the bins. Where a row would lie outside, all rows of this bin and draw move less, by one factor,
+        so that they average to the bin's offset as before; none moves if the bin's offset is outside already. A move
+        below LEAST_WEIGHT divides as this.
     """
     observed = law.sum(axis=(0, 1))
     law = law / observed
@@ -191,9 +204,10 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
 
 
 def slope_between(means: BinMeans) -> Floats:
-    """Compute the slope of least squares through the means of each bin and its neighbours, shape (bins, draws).
+    """Compute the slope of the least-squares line through the means of each bin and its neighbours; (bins, draws).
 
-    Bins are weighted by their shares. The first and the last have one neighbour; a single bin has slope 0.
+    Bins are weighted by their shares. The first and the last have one neighbour; a single bin has slope 0. The variance
+    of the means is raised to LEAST_WEIGHT before it divides.
     """
     slopes = np.zeros_like(means.own)
     for bin in range(len(slopes)):
@@ -237,39 +251,49 @@ class NumbersGiven(NumberDraws):
     """Numbers of the records that have some observed states, under every draw; covariances by `divide_covariance`.
 
     Args:
-        root: numbers of all records.
+        root: numbers of all records, from whose sums these are read.
     """
 
     root: NumberDraws = field(kw_only=True)
 
     @cached_property
     def share(self) -> Floats:
-        """Share of the records that have these states, shape (draws,)."""
+        """Share of the records that have these states, shape (draws,); kept."""
         return np.asarray(self.root.joint(tuple(self.states))[tuple(self.states.values())])
 
     @cached_property
     def of_records(self) -> NumberDraws:
-        """Numbers of the records with these states: with what noise leaves open, but without sampling errors."""
+        """Numbers of the counted records with these states under every draw, without sampling errors; made once.
+
+        Draws differ by what noise and gaps leave open.
+        """
         return give_states(self.root.of_records, self.states)
 
     @property
     def units(self) -> float:
-        """Estimated number of units with these states, at least 1."""
+        """Estimated number of units with these states, by the mean share over the draws; at least 1."""
         return max(self.root.units * float(self.share.mean()), 1.0)
 
     def units_with(self, names: Scope) -> Floats:
-        """Estimate the number of units with these states whose numbers were seen, in every draw."""
+        """Estimate the number of units with these states whose numbers were seen, shape (draws,).
+
+        It is that of all records (`NumberDraws.units_with`) times the share of these states in each draw, at least 1.
+        """
         return np.maximum(self.root.units_with(names) * self.share, 1.0)
 
     def rows(self, name: str, family: Scope) -> Floats:
-        """Read the mean offset of a column in each bin and each row of a family, those of other states included."""
+        """Read the mean offset of a column in each bin and each row of a family, as for all records.
+
+        Shape `(bins, rows, draws)`; the rows of states that these records do not have are among them.
+        """
         return self.root.rows(name, family)
 
     def column(self, name: str) -> Column:
-        """Read a numeric column among the records with these states, once.
+        """Read a numeric column among the records with these states, at its first use; the result is kept.
 
         Mean offsets are those given the states (`offsets_given`). The spread inside bins is that of all records, times
-        one factor in each draw, by which the column has the variance of `variance_given`.
+        one factor in each draw, by which the column has the variance of `variance_given`; a mean spread below
+        LEAST_SHARE divides as this.
         """
         if name not in self._columns:
             known, middles = self.root.column(name), self.grids[name].centred[:, None]
@@ -285,10 +309,10 @@ class NumbersGiven(NumberDraws):
     def covariance(self, first: str, second: str, pair: Floats, *, binned: bool = False) -> Floats:
         """Compute the covariance of two columns among the records with these states, shape (draws,).
 
-        The states are `states`, at least one; the columns may be given in either order. With `binned` it is the
-        covariance of the means of bins under `pair`. Else `pair` is not read: from the law without states (`root`) on,
-        one state after the other divides the covariance of the records with the states before it
-        (`divide_covariance`).
+        The columns may be given in either order. With `binned` it is the covariance of the means of bins under `pair`,
+        the law of both columns' bins, shape `(bins, bins, draws)`. Else `pair` is not read. The covariance is then
+        divided among the states of the last of `states` (`divide_covariance`), starting from the records that have the
+        states before it, which start from those before them, down to all records (`root`).
         """
         if binned:
             return super().covariance(first, second, pair, binned=True)
@@ -301,14 +325,16 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
     """Make the numbers of the records that have some states.
 
     Args:
-        numbers: of all records.
-        states: codes by variable, at least one.
+        numbers: numbers of all records.
+        states: codes of the states by variable, at least one.
 
     Returns:
-        The same sums under the law given these states, with LEAST_SHARE added to each cell of it.
+        Numbers by the same sums, stream and generators, under the law given these states. LEAST_SHARE is added to each
+        cell of that law before it is normalised.
     """
 
     def joint(scope: Scope) -> Floats:
+        """Compute the law of some variables given the states, shape `(*sizes, draws)`, LEAST_SHARE added."""
         at: tuple[Any, ...] = (..., *states.values(), slice(None))
         law = numbers.joint((*scope, *states))[at] + LEAST_SHARE
         return np.asarray(law / law.reshape(-1, law.shape[-1]).sum(axis=0))
@@ -318,18 +344,24 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
 
 
 def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> Floats:
-    """Divide the covariance of two columns among the states of a variable, as the comment above derives it.
+    """Divide the covariance of two columns among the states of a variable; together they give that of all records.
 
-    The covariance of a state is read along the lines between its bins (`follow_bins`), from the drawn law and, where a
-    table has all the variables, from unbiased shares; the two are weighted by precision. Its doubt is that of the
-    slopes inside bins, and more where the covariance of all records is missed or cells were raised. What all states
-    together miss of the covariance of all records is then divided among them, in proportion to share and doubt, and
-    doubt is drawn.
+    The covariance of a state is read along the lines between its bins (`follow_bins`), from the drawn law, with a
+    normal doubt of STATE_DOUBT times the largest possible covariance. Where a table has all the variables it is also
+    read from unbiased shares (`plain`), and the two are weighted by precision. Without such a table the drawn law
+    stands for both.
+
+    The doubt of a state is that of the slopes inside bins, and two parts of the largest possible covariance: what all
+    states together miss of the covariance of all records (its mean, and NOISE_DOUBT times its deviation over the
+    draws), relative to the largest possible; and RAISED_DOUBT times the square of what raised cells take from the
+    state, relative to the same. Half of its variance (COMMON) is shared by all states. What is missed, the covariance
+    of all records less the states' covariances and that of their means, is divided among the states in proportion to
+    share and doubt; the doubt is drawn, too.
 
     Args:
-        numbers: of all records, or of those with observed states of other variables.
+        numbers: numbers of all records, or of those with observed states of other variables.
         by: variable without an observed state.
-        names: of two columns.
+        names: names of both columns; with `by` they name the random stream.
 
     Returns:
         Covariance among the records with each state, shape `(states, draws)`. It is not limited to what the variances

@@ -40,9 +40,10 @@ def plug_in(
 ) -> PosteriorDraws:
     """Draw from `Dirichlet(alpha + max(noisy count, 0))`, which ignores the noise; or take released draws as they are.
 
-    Counts released by family are used as they are. Tables over sets of variables are fitted by nonnegative least
-    squares; two-stage releases, contrasts, weighted sums and external figures are fitted by ordinary least squares.
-    Released draws are resampled with replacement; if the release is a choice, all draws are the chosen candidate.
+    Counts released by family are used as they are. Tables over sets of variables, without or with pairs of a second
+    stage, are fitted by nonnegative least squares; other releases (tables with sums of numbers, contrasts, weighted
+    sums) and external figures are fitted by ordinary least squares. Released draws are resampled with replacement; if
+    the release is a choice, all draws are the chosen candidate.
 
     Args:
         release: release of any kind over a network, or external figures.
@@ -84,7 +85,10 @@ def plug_in(
 def _draw_from_counts(
     release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator
 ) -> PosteriorDraws:
-    """Estimate the counts of every family, set negative ones to 0, and draw rows from Dirichlet(prior + counts)."""
+    """Estimate the counts of every family, set negative ones to 0, and draw rows from Dirichlet(prior + counts).
+
+    `believed` is the prior, and the result has `draws` independent draws of the method "plug-in" (`_draw_dirichlet`).
+    """
     counts = {node: np.maximum(table, 0) for node, table in _estimate_counts(release).items()}
     return _draw_dirichlet(believed.updated(Tables(release.network, counts)), draws, rng)
 
@@ -107,14 +111,12 @@ def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) 
 def _estimate_counts(release: Release | External) -> dict[str, Array]:
     """Estimate counts of every family: as released, or by least squares, nonnegative for tables over sets of variables.
 
-    Counts released per family are used as they are, in records: families need not agree on their margins, and a public
-    number of records is not used. Tables over sets of variables, pairs of a second stage included, are fitted by
-    nonnegative least squares with the public number of records as total, or else the estimated one, at least 1. Every
-    other release and external figures are fitted by plain least squares, which may leave negative counts, as the
-    released ones may be.
-
-    Pairs of a second stage are ignored: no family contains them, and without a noise model they are uninformative about
-    families.
+    Counts released per family (`NoisyCounts`) are divided by the steps that one record counts and used as they are:
+    families need not agree on their margins, and a public number of records is not used. Measurements of a second stage
+    are left out of all fits: no family contains these pairs. Tables over sets of variables (`NoisyTables`,
+    `TablesWithPairs`) are fitted by nonnegative least squares; their total is the public number of records, or else
+    that of plain least squares, at least 1. Every other release and external figures are fitted by plain least squares.
+    Plain fits and released counts may be negative.
 
     Args:
         release: release over a network, or external figures.

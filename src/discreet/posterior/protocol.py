@@ -24,7 +24,11 @@ Tails = Callable[[Floats, float], tuple[Floats, Floats]]
 
 
 class NamedRow(TypedDict):
-    """A number with its name and interval; of several components or laws with theirs."""
+    """Row of a posterior of named numbers: a name, the posterior mean and the ends of the interval.
+
+    `component` is the number of the component if there are several, and `dates` has the ends as dates, by field, if the
+    number is one. Rows without them leave these fields out.
+    """
 
     name: str
     mean: float
@@ -188,8 +192,8 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
         (lower, upper), shape `(...)` each; quantiles between two draws are interpolated linearly.
 
     Raises:
-        InputError: a level outside (0, 1), a single draw, or a level too close to 1 for the number of draws
-            (`require_level`).
+        InputError: in this order, a level outside (0, 1), a single draw, or less than one draw beyond each end: `draws
+            (1 - level) < 1.999` (`require_level`).
 
     Example:
         >>> lower, upper = tails(np.arange(101.0), 0.9)
@@ -230,8 +234,8 @@ def require_level(level: float, draws: int) -> None:
         draws: number of draws.
 
     Raises:
-        InputError: a level outside (0, 1), fewer than two draws, or `draws (1 - level) < 1.999`: 40 draws suffice for
-            0.95.
+        InputError: in this order, a level outside (0, 1) or NaN, fewer than two draws, or `draws (1 - level) < 1.999`:
+            40 draws suffice for 0.95.
 
     Example:
         >>> require_level(0.95, 40)

@@ -159,7 +159,10 @@ def every_reader() -> tuple[Reader, ...]:
 
 
 def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
-    """List the readers of some evidence, the default first: those of the package, then those of installed packs.
+    """List the readers that accept some evidence, the default first.
+
+    Readers of the package come first, then those of installed packs, and last the general ones, which also read what
+    others do.
 
     Args:
         evidence: a release, external figures, or several of them put together.

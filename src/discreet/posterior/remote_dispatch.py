@@ -49,7 +49,7 @@ def delegates_to_server(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
-        """Ask the server if the posterior is there, else call the function."""
+        """Ask the server if the posterior (first argument or `posterior`) is a remote one, else call the function."""
         posterior = args[0] if args else kwargs.get("posterior")
         if not isinstance(posterior, RemotePosteriorBase):
             return function(*args, **kwargs)

@@ -39,18 +39,20 @@ is larger. Queries stay about as fast as under the public network."""
 def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
     """Add the arcs whose effect the tables measure, from earlier nodes to later ones.
 
-    Each family that lies in a table gets earlier variables of the table as parents, up to MOST_FAMILY_CELLS cells of
-    the family. This limit is halved until the network has at most MOST_GROWTH times as many cells of all cliques as the
-    public one, or at most ALWAYS_ALLOWED_CELLS, or until no arc is added.
+    A family is a node with its parents. If a table contains it, the node gets as further parents variables of this
+    table that come before the node in the network's order, up to MOST_FAMILY_CELLS cells of the family
+    (`_choose_more_parents`). If the new network then has more cells of all cliques than MOST_GROWTH times the public
+    one's and more than ALWAYS_ALLOWED_CELLS, the limit is halved and all families are enlarged anew.
 
     Args:
         network: public; its order stays.
-        tables: sets of variables that were measured together; of sets of the same size the first has priority.
+        tables: sets of variables that were measured together; larger sets have priority, of sets of the same size the
+            first.
 
     Returns:
         A network with the same nodes whose families contain those of `network`, own parents first; families that lie in
-        no table are unchanged. `network` itself if no arc can be added, or if exact inference under it is too large
-        already.
+        no table are unchanged. `network` itself if exact inference under it is too large already, or if a limit is
+        reached at which no arc can be added.
 
     Example:
         >>> from discreet import Variable
@@ -76,7 +78,8 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
 def _enlarge_families(network: Network, tables: Sequence[frozenset[str]], limit: int) -> Network:
     """Add to each family variables of a table that contains it, up to `limit` cells of the family.
 
-    Own parents come first, then those of `_choose_more_parents`. The result is a new network.
+    Own parents come first, then those of `_choose_more_parents`, which reads `tables` largest first. A family in no
+    table stays as it is. The result is a new network over the same variables.
     """
     position = {name: index for index, name in enumerate(network.order)}
     parents = {
@@ -173,8 +176,9 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
 def projected(cells: Tables, network: Network) -> Tables:
     """Project another network's joint law onto the conditional probability tables of a network, at their first use.
 
-    A family that both networks have is taken as it is. The first other one computes the laws of all of these in one
-    pass, which is kept; if the pass is too large, each family's law is computed by itself.
+    A family that both networks have, with its parents in the same order, is taken as it is. The first other one
+    computes the laws of all of these in one pass, which is kept; if the pass is too large, each family's law is
+    computed by itself.
 
     Args:
         cells: probabilities of the other network, shape `(*parents, child, draws)`.
@@ -182,8 +186,8 @@ def projected(cells: Tables, network: Network) -> Tables:
 
     Returns:
         `P(child | parents)` for each family of `network`. An impossible row is the mean of the other network's rows
-        with these parents, if these come first among the other network's parents of the node; else it is uniform. A
-        family whose law exceeds the memory budget raises an `InputError` at its first use.
+        with these parents, each with equal weight, if the node's parents are the first of its parents there; else it is
+        uniform. A family whose law exceeds the memory budget raises an `InputError` at its first use.
 
     Example:
         >>> from discreet import Variable
@@ -201,7 +205,12 @@ def projected(cells: Tables, network: Network) -> Tables:
         return forward_pass([narrow for narrow, wide in families if narrow != wide], cells)
 
     def family(node: str) -> Floats:
-        """Compute the rows of a node, shape `(*parents, child, draws)`; InputError if their law is too large."""
+        """Compute the rows of a node, shape `(*parents, child, draws)`, from the other network's joint law.
+
+        A family with the same parents in the same order is taken as it is. Else the family's law is normalised over the
+        child. A row whose parents have probability 0 is the mean of the other network's rows with these parents if the
+        node's parents are its first parents there, and uniform if not. A law that is too large raises an InputError.
+        """
         narrow = network.family(node)
         wide = cells.network.family(node)
         if narrow == wide:

@@ -114,9 +114,10 @@ class _StoredHead(DocumentPart):
 
 
 def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = False) -> None:
-    """Write a posterior with the result of `check_fit`, completely or not at all; see `PosteriorDraws.save`.
+    """Write a posterior with the result of `check_fit` to a file, completely or not at all.
 
-    All that is not drawn yet is drawn first, and stays in memory (`to_bytes`).
+    All that is not drawn yet is drawn first, and stays in memory (`to_bytes`). An existing file is only replaced with
+    `replace`.
 
     Raises:
         FileExistsError: the file exists, and `replace` is False.
@@ -126,10 +127,11 @@ def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = F
 
 
 def load_draws(path: str | Path) -> PosteriorDraws:
-    """Read a posterior from a file of at most DRAWS_BYTES; see `PosteriorDraws.load` and `from_bytes`.
+    """Read a posterior from a file of at most DRAWS_BYTES, after a check of its checksum (`from_bytes`).
 
     Raises:
-        InputError: no such file, a larger one, or content that `from_bytes` refuses.
+        InputError: no such file, a larger one, or content that is damaged, inconsistent, or of another format or
+            version.
     """
     return from_bytes(read_bytes(path, DRAWS_NAME, DRAWS_BYTES), shown_path(path))
 
@@ -148,7 +150,8 @@ def evidence_in(path: str | Path) -> Evidence:
     """Read the evidence of stored draws from the head of the file; the arrays and the checksum are not read.
 
     Raises:
-        InputError: as for `_read_file_head`, or evidence that is no valid document.
+        InputError: the file cannot be read or is not a file of draws; its head is too long, invalid or of another
+            version; or its evidence is no valid document.
     """
     return loads(_read_file_head(path).evidence)
 
@@ -368,8 +371,8 @@ def _find_head(raw: bytes, label: str) -> tuple[int, int]:
         Positions where the head begins and ends.
 
     Raises:
-        InputError: another first line, a wrong checksum, or a length of the head that is 0, no multiple of 8, above
-            twice DOCUMENT_BYTES, or beyond the file.
+        InputError: in this order, another first line, a wrong checksum or too few bytes for one, or a length of the
+            head that is 0, no multiple of 8, above twice DOCUMENT_BYTES, or beyond the file.
     """
     start = _head_start()
     if not raw.startswith(DRAWS_FIRST_LINE):

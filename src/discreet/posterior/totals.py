@@ -71,7 +71,8 @@ class TotalLaw:
 def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.random.Generator) -> list[TotalLaw | None]:
     """Estimate the law of each row total of a family by simulation.
 
-    In every draw n is drawn from `records`, and the total from Binomial(n, P(parents)); a histogram is fitted to these.
+    In every draw n is drawn from `records`, and the total from Binomial(n, P(parents)), the probability limited to [0,
+    1]; a histogram over 0 to the largest n is fitted to the totals (`_fit_histogram`).
 
     Args:
         node: node of the network.
@@ -112,8 +113,9 @@ def log_flat_law(most: float) -> TotalLaw:
         most: largest total; a fraction is cut off.
 
     Returns:
-        The law of the totals from 0 to `most`, with BINS_PER_FOLD bins for a factor e of 1 + N; uniform within each
-        bin.
+        The law of the totals from 0 to `most`, with BINS_PER_FOLD bins for a factor e of 1 + N, or bins of single
+        totals where these would be narrower. The mass of a bin is the difference of log(1 + N) at its ends; the law is
+        uniform within each bin.
 
     Example:
         >>> law = log_flat_law(1000)
@@ -127,14 +129,17 @@ def log_flat_law(most: float) -> TotalLaw:
 def measured_total_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> TotalLaw:
     """Compute the law of the number of records given noisy counts (discrete Laplace); log(1 + N) is uniform a priori.
 
+    The mass of a bin is its prior mass times `exp(-|N - count| / scale)` of every count, at the bin's least total N.
+
     Args:
         totals: noisy counts, which may be negative, and the scales of their noise, unit: records; at least one.
         most: upper limit of the number of records, a whole number or infinite; `most` itself is possible.
 
     Returns:
-        The law, within forty scales of the count with the least noise, taken as 0 if negative and as `most` if larger.
-        Bins have single totals or are finer than a thousandth of the scale; the likelihood is that of a bin's least
-        total.
+        The law, within forty scales of the count with the least noise (the first of equals), taken as 0 if negative and
+        as `most` if larger, and within 0 to `most`. Bins are single totals, or equal parts of this range,
+        MOST_BINS_OF_NOISY_TOTAL of them, if it has more totals: a bin is then finer than a thousandth of the scale.
+        Bins of `log_flat_law` divide them further.
 
     Example:
         >>> law = measured_total_law([(100, 2.0)])  # 100 records, by a count with Laplace noise of scale 2
@@ -162,8 +167,8 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
         deviation: standard deviation, at least 0.
 
     Returns:
-        A law of totals within eight deviations, in bins of an eighth of one, at least one total wide; it has only the
-        total 0 if the mean is far below 0. No bin has mass 0.
+        A law of totals within eight deviations, in bins of an eighth of one, at least one total wide. What is below 0
+        is cut off; the law has only the total 0 if the mean is more than eight deviations below 0. No bin has mass 0.
 
     Example:
         >>> law = normal_law(50.0, 0.0)
@@ -179,17 +184,18 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
 def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
     """Fit a histogram to draws of a total: bins between their quantiles, wider ones beyond, `SPREAD_SHARE` over all.
 
-    There is a bin for each DRAWS_PER_BIN draws, at most MOST_BINS. If this gives fewer than LEAST_BINS, quantiles would
-    be overconfident: bins of equal width in log(1 + N) replace them, and their masses are smoothed with weights 1/4,
-    1/2, 1/4.
+    There is a bin for each DRAWS_PER_BIN draws, at most MOST_BINS, between rounded quantiles at equally spaced levels;
+    equal quantiles make one. Below and above the draws, bins are those of `_list_fold_edges`. With draws for fewer than
+    LEAST_BINS, quantiles would be overconfident: the bins of `_list_fold_edges`, of equal width in log(1 + N), replace
+    all, and their masses are smoothed with weights 1/4, 1/2, 1/4.
 
     Args:
         totals: draws, from 0 to `most`, shape (draws,).
         most: largest total of the law.
 
     Returns:
-        The law of the totals from 0 to `most`; every bin has positive mass, an equal part of SPREAD_SHARE beside its
-        share of the rest.
+        The law of the totals from 0 to `most`. The mass of a bin is `(1 - SPREAD_SHARE)` times its share of the draws
+        plus `SPREAD_SHARE / bins`, so every bin has some.
     """
     edges = _list_fold_edges(most)
     bins = totals.size // DRAWS_PER_BIN

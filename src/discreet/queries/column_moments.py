@@ -138,7 +138,7 @@ class ColumnLaw:
     @property
     def _measured_pairs(self) -> MeasuredSets | None:
         """Measured sets of the posterior; None if no tables were read, or if the law is of complete records."""
-        return None if self.both.parts is None or self.both.seen else self.both.parts.told
+        return None if self.both.parts is None or self.both.seen else self.both.parts.tabled_sets
 
     @cached_property
     def whole(self) -> Floats | None:

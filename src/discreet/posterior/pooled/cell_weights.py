@@ -126,7 +126,8 @@ def component_weights(position: Single, counts: Array) -> Single:
 
     Back-off component i has the concentration `4^i` times that of `position`. A component without back-off has its
     LONE_CONCENTRATIONS entry in each cell and ignores `position`. Weights of counts n of TABLE_COUNTS (512) or more are
-    extrapolated; unlike in `cell_weights`, none is computed exactly.
+    extrapolated; unlike in `cell_weights`, none is computed exactly. Back-off components are looked up in groups of at
+    most LOOKED_UP_TOGETHER values, at least one component.
 
     Args:
         position: grid positions of the smallest of BACK_OFF_CONCENTRATIONS times the mean of the cell, shape `(child,

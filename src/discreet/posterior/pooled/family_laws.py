@@ -43,8 +43,8 @@ class ParentLaws:
     def __init__(self, cells: Tables, seed: int) -> None:
         """Keep the draws and the seed; nothing is computed yet."""
         self._cells, self._seed = cells, seed
-        self._found: dict[Scope, Floats] = {}
-        self._seen = set[str]()
+        self._laws: dict[Scope, Floats] = {}
+        self._finished = set[str]()
 
     def law(self, parents: Scope) -> Floats:
         """Compute `P(parents)` of a node in every draw, shape `(*parents, draws)`; keep those of its ancestors.
@@ -57,18 +57,19 @@ class ParentLaws:
         """
         network = self._cells.network
         # From the roots down, because recursion along a long chain would be as deep as the chain is long.
-        for name in ancestors_beyond(network, parents, self._seen):
-            self._seen.add(name)
-            if (above := network.parents[name]) and above not in self._found:
-                self._found[above] = self._compute_law(above)
+        for name in ancestors_beyond(network, parents, self._finished):
+            self._finished.add(name)
+            if (above := network.parents[name]) and above not in self._laws:
+                self._laws[above] = self._compute_law(above)
         return self._compute_law(parents)
 
     def _compute_law(self, parents: Scope) -> Floats:
-        """Compute the law as a margin of the family that contains all parents; without such a family, as `_apart` does.
+        """Compute the law of a node's parents, as a margin of the family that contains them all if there is one.
 
         The family is that of one of the parents; its law is its rows times the law of its own parents, found in the
-        same way. `_apart` computes a law exactly where that is affordable, else from records simulated with the seed.
-        The result is not kept here: `law` keeps it, and before it the laws above, so that the recursion stays shallow.
+        same way. Without such a family the law is computed exactly where that is affordable, else from records
+        simulated with the seed (`_apart`). A law that `law` has kept is returned as it is. The result is not kept here:
+        `law` keeps it, and before it the laws above, so that the recursion stays shallow.
 
         Args:
             parents: all parents of one node, at least one, in the order of its family.
@@ -77,8 +78,8 @@ class ParentLaws:
             Shape `(*parents, draws)`.
         """
         network, held = self._cells.network, held_sets(self._cells.network, parents)
-        if parents in self._found:
-            return self._found[parents]
+        if parents in self._laws:
+            return self._laws[parents]
         if len(held) > 1:
             return self._apart.law(parents)
         (holder,) = held.values()

@@ -127,19 +127,19 @@ def draw_moved_rows(
     The margins are the child's law, its law given each parent, and its law given all but one parent; with one parent
     only the first. Rows are first drawn from Dirichlet(alpha + counts). The gamma variates of a row's own records are
     scaled to sum to `weights * records`; a margin is drawn as their sums plus gamma variates of its pseudo-records,
-    normalised over the child. The child's law has half a record for each state. A slice of a conditional margin has as
-    many in all, in proportion to the drawn child's law; in DOUBT_SHARE of the draws, at random for each of its empty
-    cells, such a cell has at least `n / (n + FILLED_RECORDS)`, with n the expected records of the slice. After
-    MOVING_ROUNDS rounds of proportional fitting (two for a single margin) the margins are met approximately, and not at
-    all for states that no row expects.
+    normalised over the child. The child's law has MARGIN_CONCENTRATION (half a record) for each state, in proportion to
+    `law` if there is one. A slice of a conditional margin has as many in all, in proportion to the drawn child's law;
+    in DOUBT_SHARE of the draws, at random for each of its empty cells, such a cell has at least `n / (n +
+    FILLED_RECORDS)`, with n the expected records of the slice. After MOVING_ROUNDS rounds of proportional fitting (two
+    for a single margin) the margins are met approximately, and not at all for states that no row expects.
 
     Args:
         counts: records of each cell, shape `(*parents, child, draws)`; the family has at least one parent.
         alpha: pseudo-records of each cell, above 0, same shape.
         weights: probabilities of the parents, shape `(*parents, draws)`.
         records: total number of records, shape (draws,).
-        law: of the child, around which the pseudo-records of its margin lie, shape (child, draws); None for the uniform
-            law.
+        law: law of the child, around which the pseudo-records of its margin lie, shape (child, draws); None for the
+            uniform law.
         rng: source of randomness.
 
     Returns:
@@ -175,7 +175,10 @@ def draw_moved_rows(
 
 
 def _concentrate(law: Floats) -> Floats:
-    """Compute concentrations that have MARGIN_CONCENTRATION a state on average, in proportion to a law."""
+    """Compute concentrations that have MARGIN_CONCENTRATION a state on average, in proportion to a law.
+
+    `law` has the shape (states, draws), and so has the result; each is at least LEAST_MARGIN_CONCENTRATION.
+    """
     return np.asarray(np.maximum(MARGIN_CONCENTRATION * len(law) * law, LEAST_MARGIN_CONCENTRATION))
 
 
@@ -208,7 +211,8 @@ def _rake_rows(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, .
     """Rake rows to the child's laws in slices by proportional fitting; rows of weight 0 stay.
 
     A step multiplies each probability by wanted / current law of its slice, at most LARGEST_FACTOR, then normalises the
-    rows. There are MOVING_ROUNDS rounds over all margins, two if there is a single margin.
+    rows. There are MOVING_ROUNDS rounds over all margins, two if there is a single margin. Probabilities, current laws
+    and weights of slices are raised to LEAST_PROBABILITY.
 
     Args:
         theta: probabilities, shape `(*parents, child, draws)`; not changed.
@@ -357,8 +361,11 @@ def _spread_block(
 ) -> tuple[Ints, Floats, Floats]:
     """Draw a block of a family's rows around the part's rows, and rake the counts to the part's.
 
-    "Other rows" are the configurations of the parents that the part lacks. Each row and draw has a concentration and
-    probabilities of its own, as `spread_rows` says.
+    "Other rows" are the configurations of the parents that the part lacks. Under the learned prior each row and draw
+    has a concentration of its own, picked in proportion to `part.usage + PRIOR_WORTH_ROWS * weights` from
+    BACK_OFF_CONCENTRATIONS and states times LONE_CONCENTRATIONS, and is Dirichlet around the part's row in this draw,
+    at least LEAST_MEAN in each cell. Under a given prior it is Dirichlet(alpha). Counts are multinomial given
+    probabilities drawn from this prior. For each row of the part they are raked to its counts (`rake_counts`).
 
     Args:
         part: draws of the part's rows.
@@ -370,7 +377,7 @@ def _spread_block(
 
     Returns:
         Counts, concentrations and probabilities of the block's draws, each of shape `(part rows, other rows, child,
-        draws)`. Probabilities are drawn given concentrations and raked counts.
+        draws)`. Probabilities are drawn anew given concentrations and raked counts.
     """
     rows, of_each, _ = totals.shape
     theta, counts = (array[..., which].reshape(rows, array.shape[-2], -1) for array in (part.theta, part.counts))
@@ -534,7 +541,9 @@ class LatentCounts:
     ) -> None:
         """Draw the number of records of each draw, and give each family a generator; families are drawn at first use.
 
-        The number is normal around the estimated total with its error variance, rounded, at least 0.
+        The number is normal around the estimated total with its error variance, rounded, at least 0. One generator more
+        gives the seed of simulated records, which laws of parents use where exact inference is out of reach
+        (`ParentLaws`). Without `weights` all COMPONENTS have the same weight.
         """
         self._doubt, self._quick = doubt, quick or doubt
         self.network = margins.network
@@ -555,7 +564,10 @@ class LatentCounts:
         self._laws, self._replicate_laws = (ParentLaws(cells, self._seed) for cells in both)
 
     def rows(self, node: str) -> RowDraws:
-        """Return the draws of a family; draw and keep it and its ancestors first if they are missing."""
+        """Return the draws of a family, drawn at its first use and kept.
+
+        Ancestors that are missing are drawn first, from the roots down.
+        """
         # From the roots down, because recursion along a long chain would be as deep as the chain is long.
         for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
             self._draw_family(name)
@@ -598,13 +610,13 @@ class LatentCounts:
         return draw_moved_rows(rows.counts, rows.alpha, weights, self._records, law, rng)
 
     def _draw_family(self, node: str) -> None:
-        """Draw a family whose ancestors are drawn already, and keep it in `_rows`.
+        """Draw a family whose ancestors are drawn already, and keep it in `_rows`; `node` is its child.
 
         Without any measurement its rows are draws from the prior, and nothing is raked. Else the rows of the largest
-        measured part are drawn, the family's own rows around them if the part is not all of it, and their counts are
-        raked to draws of all measured parts at once. With `doubt`, the learned prior and at least one parent, the
-        probabilities are then drawn anew, raked to separately drawn margins. After each of these steps impossible cells
-        are emptied (`_hold_zeros`).
+        measured part are drawn (`_draw_part`), the family's own rows around them if the part is not all of it
+        (`spread_rows`), and their counts are raked to draws of all measured parts at once. With `doubt`, the learned
+        prior and at least one parent, the probabilities are then drawn anew, raked to separately drawn margins. After
+        each of these steps impossible cells are emptied (`_hold_zeros`).
         """
         family, measured = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
@@ -652,7 +664,8 @@ class LatentCounts:
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Draw the rows of a family, or of a part of it, that was measured as a whole.
 
-        A numeric variable alone whose bins are ordered (`_is_ordered`) is drawn by `_draw_ordered`.
+        A numeric variable alone whose bins are ordered (`_is_ordered`) is drawn by `_draw_ordered`, if all its
+        coordinates were measured. Other rows are drawn by Markov chains (`draw_rows`).
 
         Under `quick` with the learned prior, the child's margin and, with several parents, its tables with one parent
         are drawn first, and the chains start and end at them; the chains then take the evidence on these margins to be
@@ -660,8 +673,8 @@ class LatentCounts:
 
         Margins that are far more precise than the rest (PRECISE_VARIANCE_RATIO) are applied last: rows are drawn as if
         no coordinate had a variance below PRECISE_VARIANCE_RATIO times the largest; then each margin is drawn from its
-        own evidence, the rows' counts are raked to all of them at once, and their probabilities are drawn anew.
-        Under `quick` with the learned prior these are only margins of three or more variables.
+        own evidence, the rows' counts are raked to all of them at once, and their probabilities are drawn anew. Under
+        `quick` with the learned prior these are only margins of three or more variables.
 
         Args:
             part: names of the parents and the child, the child last.
@@ -687,7 +700,7 @@ class LatentCounts:
         return self._move_to_parts(rows, part, precise, (totals, alpha), rng)
 
     def _is_ordered(self, part: Scope) -> bool:
-        """True for a numeric variable alone, under the learned prior, with bins as many as `ordered_bins` allows."""
+        """True for a numeric variable alone under the learned prior, with FEWEST_BINS (3) to MOST_BINS (256) bins."""
         ordered = FEWEST_BINS <= len(self.network.schema[part[0]].bins) + 1 <= MOST_BINS
         return self._prior is None and len(part) == 1 and ordered
 
@@ -701,7 +714,7 @@ class LatentCounts:
         Args:
             node: its name.
             values: coordinates of its counts, shape (states,).
-            variance: of the error of a coordinate, that of the total aside; raised to KNOWN_VARIANCE.
+            variance: variance of the error of a coordinate, that of the total aside; raised to KNOWN_VARIANCE.
             totals: records, shape (draws,).
             rng: source of randomness.
 
@@ -723,7 +736,8 @@ class LatentCounts:
         """Draw counts of the child, and of each parent with the child, each from the evidence on its own table.
 
         The child's counts have the prior Dirichlet(1/2), or that of ordered bins (`_draw_ordered`); those with a parent
-        are drawn given both of their margins (`draw_pair_counts`).
+        are drawn given both of their margins (`draw_pair_counts`), with the largest error variance of the interaction's
+        coordinates.
 
         Args:
             part: names of the parents and the child, the child last.
@@ -760,7 +774,8 @@ class LatentCounts:
     ) -> RowDraws:
         """Draw counts of parts, each from its own margin alone, rake the rows' counts to all, draw probabilities anew.
 
-        Under the learned prior, a part of the child alone has the prior Dirichlet(1/2), or that of ordered bins.
+        Under the learned prior, a part of the child alone has the prior Dirichlet(1/2), or that of ordered bins. Raking
+        takes RAKING_ROUNDS rounds for a single margin, PARTS_ROUNDS for several.
 
         Args:
             rows: draws to move; not changed.
@@ -911,11 +926,14 @@ def draw_latent_counts(
 ) -> LatentCounts:
     """Draw counts and probabilities jointly from noisy tables, in two passes.
 
-    The first pass draws all families from plain least squares, 4 to 16 times, to learn mixture weights and to simulate
-    the errors of the constrained fit; the second pass draws from the corrected fit. If there are contrasts or weighted
-    sums, or if the tables have more than MOST_REPEATED_CELLS cells together, there is no constrained fit, and the
-    second pass draws from plain least squares, too. Under a given prior with `doubt` the only pass draws from plain
-    least squares, without any correction. Families of the last pass are drawn at first use.
+    The first pass draws all families from plain least squares, FIRST_PASS_DRAWS (16) times, or as many times as their
+    tables have at most FIRST_PASS_CELLS cells together, but at least LEAST_FIRST_PASS_DRAWS (4). From it come the
+    mixture weights, in proportion to the number of rows that used each component plus 0.5, and the simulated errors of
+    the constrained fit. The second pass draws from the fit corrected by these errors (`for_intervals` with `doubt`,
+    else `as_measured`). If there are contrasts or weighted sums, or if the tables have more than MOST_REPEATED_CELLS
+    cells together, there is no constrained fit, and the second pass draws from plain least squares, too. Under a given
+    prior with `doubt` the only pass draws from plain least squares, without any correction. Families of the last pass
+    are drawn at first use.
 
     Args:
         evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
@@ -930,8 +948,8 @@ def draw_latent_counts(
         The draws; the module's docstring has the model.
 
     Raises:
-        InputError: a release of another kind, several data sets, measurements that do not determine the number of
-            records, or counts beyond 2^60.
+        InputError: measurements that do not determine the number of records, then a release of another kind or several
+            data sets, then counts beyond LARGEST_COUNT (2^60).
     """
     combined = evidence_of(evidence)
     check_total(combined)
@@ -979,7 +997,8 @@ class _Constrained:
     def as_measured(self) -> Margins:
         """Return the fitted values; variances are mean squared errors (bias included), at most the plain ones.
 
-        The total (the empty set) keeps the value and variance of plain least squares.
+        The errors are those of fits to simulated tables, averaged over records (`_estimate_variance`). The total (the
+        empty set) keeps the value and variance of plain least squares.
         """
         variances = dict(self.plain.variances)
         for subset, error in self.errors.items():
@@ -1052,9 +1071,10 @@ class _Constrained:
 def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
     """Fit the tables by nonnegative least squares, and simulate the errors of such fits.
 
-    All tables sum to the plain estimate of the total, at least 1. Up to NOISES_PER_DRAW noise replicates of the records
-    of each draw are fitted, fewer for large tables but at least one, to ROUGH_TOLERANCE. The released tables are fitted
-    to FIT_TOLERANCE.
+    All tables sum to the plain estimate of the total, at least 1. Records are simulated from each draw of `cells`, with
+    some noise replicates each: as many as keep all tables within MOST_REPEATED_CELLS and each within
+    CELLS_WORTH_REPEATING cells for a draw, at least one and at most NOISES_PER_DRAW. These are fitted to
+    ROUGH_TOLERANCE, the released tables to FIT_TOLERANCE.
 
     Args:
         noisy: released tables, of one repetition.

@@ -121,7 +121,8 @@ class Margins:
             ratio: largest ratio of a coordinate's variance to the largest variance of the scope, at most 1.
 
         Returns:
-            Subsets in the form of `measured_parts`; never `scope` itself, and empty if all variances are similar.
+            Subsets in the order of `scope`, the node last; no subset contains another, and the one of the most cells
+            comes first. Never `scope` itself, and empty if all variances are similar.
         """
         _, variances = self.coordinates(scope)
         largest = {self.network.ordered(inside): variances[index].max() for inside, index in positions(scope)
@@ -139,7 +140,8 @@ class Margins:
             sets: sets of variables; those with a variable outside of `names` are dropped.
 
         Returns:
-            Tuples in the order of `names`.
+            Tuples in the order of `names`. Of sets with equally many cells those with more variables come first, then
+            the first given.
         """
         inside = sorted((set(subset) for subset in sets if set(subset) <= set(names)), key=len, reverse=True)
         largest: list[set[str]] = []
@@ -245,16 +247,18 @@ def _read_contrasts(network: Network, measurement: Measurement) -> tuple[Scope, 
 def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = ()) -> Margins:
     """Fit tables by plain least squares; estimates are unbiased and cells may be negative.
 
+    The coordinate of an interaction is the mean over the tables that contain it, weighted by precision.
+
     Args:
         noisy: tables of one repetition.
         records: number of records if it is public, else None. It replaces the fitted total, with variance 0; no other
             interaction changes.
-        also: additional sets of variables, as in `pooled_margins`.
+        also: further sets of variables, in the schema's order, whose interactions are estimated though no family
+            contains them.
 
     Returns:
-        Estimates and variances of the measured interactions of all families and of the additional sets; sets that no
-        table contains are left out. The variance of an interaction is the largest over its coordinates, 0 if it has
-        none.
+        Estimates and variances of the measured interactions of all families and of `also`; sets that no table contains
+        are left out. The variance of an interaction is the largest over its coordinates, 0 if it has none.
     """
     layout, others = _CoordinatePlaces.of(noisy), tuple(also)
     estimates = layout.parts(layout.fit(layout.join(noisy.tables)), others)
@@ -270,8 +274,9 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
 def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> FittedTables:
     """Fit tables by least squares with a fixed total and no cell below 0, by ADMM.
 
-    The tolerance `2 gap <= close^2 coordinates` is checked at every tenth iteration, and the iteration continues until
-    all repetitions meet it.
+    The iteration starts at the noisy cells raised to 0, with AGREEMENT_PENALTY and OVER_RELAXATION. The tolerance `2
+    gap <= close^2 coordinates` is checked every ITERATIONS_PER_CHECK (10) iterations; the iteration continues until all
+    repetitions meet it, or for MOST_ITERATIONS (2,000).
 
     Args:
         noisy: tables of any number of repetitions, which are solved side by side; all have the same noise variances.
@@ -281,9 +286,10 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
             mean square over coordinates); see FIT_TOLERANCE.
 
     Returns:
-        The feasible tables of the last iterate, mixed with uniform tables until no cell is negative; they are
-        consistent and sum to the total; impossible cells are 0. With them the certificate of each repetition, at least
-        0. After MOST_ITERATIONS they are returned without an error, whatever the gap.
+        The feasible tables of the last iterate, mixed with uniform tables (under conditions of columns, an example of
+        possible ones) until no cell is negative; they are consistent and sum to the total; impossible cells are 0. With
+        them the certificate of each repetition, at least 0, and the number of iterations. After MOST_ITERATIONS they
+        are returned without an error, whatever the gap.
     """
     layout = _CoordinatePlaces.of(noisy)
     y, weight = layout.join(noisy.tables), layout.weights[:, None]
@@ -417,13 +423,17 @@ class _CoordinatePlaces:
         index, factor = np.concatenate(indices), np.concatenate(factors)
 
         def gathering(precision: Floats) -> tuple[Floats, sp.csr_matrix]:
-            """Compute `sum of precision * factor^2` by unknown, and the matrix that sums `precision * factor * cell`.
+            """Compute the weights of the unknowns, and the matrix that sums cells' coordinates with these weights.
+
+            The unknowns are the coordinates of all interactions. A cell's coordinate is `factor` times its unknown,
+            with factor^2 = (cells of the margin over S) / (cells of the table). The weight of an unknown is the sum of
+            `precision * factor^2` over its cells, and the matrix sums `precision * factor * coordinate`.
 
             Args:
                 precision: precision of each cell's coordinate, shape (cells,).
 
             Returns:
-                (shape (unknowns,); sparse, shape (unknowns, cells)).
+                (weights, shape (unknowns,); sparse matrix, shape (unknowns, cells)).
             """
             weights = np.bincount(index, precision * factor**2, minlength=after).astype(np.float64)
             return weights, sp.csr_matrix((precision * factor, (index, np.arange(len(index)))), (after, len(index)))
@@ -443,10 +453,10 @@ class _CoordinatePlaces:
         """Compute the least-squares coordinates of the interactions, means over tables weighted by precision.
 
         Args:
-            cells: shape (cells, repetitions).
+            cells: cells of all tables, one table after the other, shape (cells, repetitions).
 
         Returns:
-            Shape (unknowns, repetitions).
+            Coordinates of all interactions in one long vector, shape (unknowns, repetitions).
         """
         return np.asarray((self.precision_sums @ self._transform_tables(cells)) / self.weights[:, None])
 
@@ -454,15 +464,19 @@ class _CoordinatePlaces:
         """Sum the coordinates of cells over tables, weighted by each table's mean precision; a sum, not a mean.
 
         Args:
-            cells: shape (cells, repetitions).
+            cells: cells of all tables, one table after the other, shape (cells, repetitions).
 
         Returns:
-            Shape (unknowns, repetitions).
+            Sums for all interactions in one long vector, shape (unknowns, repetitions).
         """
         return np.asarray(self.even_sums @ self._transform_tables(cells))
 
     def _transform_tables(self, cells: Floats) -> Floats:
-        """Transform the cells of each table to its own coordinates, shape `(cells, repetitions)`; a new array."""
+        """Transform the cells of each table to its own coordinates, one table after the other.
+
+        The result is a new array of the shape of `cells`, (cells, repetitions). Coordinates are those of the table's
+        contrasts, not weighted.
+        """
         coordinates = np.empty_like(cells)
         for first, scope in self._place_tables():
             table = self._cut_table(cells, first, scope)
@@ -474,10 +488,11 @@ class _CoordinatePlaces:
         """Compute the cells of all tables from the coordinates of the interactions.
 
         Args:
-            values: shape (unknowns, repetitions).
+            values: coordinates of all interactions in one long vector, shape (unknowns, repetitions).
 
         Returns:
-            Shape (cells, repetitions); tables are consistent, and cells may be negative.
+            Cells of all tables, one table after the other, shape (cells, repetitions); tables are consistent, and cells
+            may be negative.
         """
         coordinates = values[self.index] * self.factors[:, None]
         cells = np.empty_like(coordinates)
@@ -488,14 +503,15 @@ class _CoordinatePlaces:
         return cells
 
     def lift(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
-        """Mix tables T with an example, else uniform, until no cell is negative: `(1 - s) T + s example`.
+        """Mix tables T with an example until no cell is negative: `(1 - s) T + s example`.
 
-        Each repetition has its own s, the least that suffices for all its tables; 0 if no cell is negative. Impossible
-        cells are set to 0 before that.
+        The example is positive in all possible cells and sums to `total`: uniform, or under conditions of columns
+        `example_law`. Impossible cells of T are first set to 0. Each repetition has its own s, the least that suffices
+        for all its tables; 0 if no cell is negative.
 
         Args:
-            cells: cells of consistent tables, shape (cells, repetitions); not changed.
-            values: their coordinates, shape (unknowns, repetitions); not changed.
+            cells: cells of consistent tables, one after the other, shape (cells, repetitions); not changed.
+            values: their coordinates in one long vector, shape (unknowns, repetitions); not changed.
             total: number of records of each table.
 
         Returns:
@@ -514,22 +530,28 @@ class _CoordinatePlaces:
 
     @cached_property
     def known_zeros(self) -> Ints:
-        """Positions of the cells that no record can fall into; empty without conditions of columns."""
+        """Positions of the cells that no record can fall into, among the cells of all tables; kept after first use.
+
+        Empty without conditions of columns.
+        """
         return np.flatnonzero(self._example[:, 0] == 0)
 
     @cached_property
     def _example(self) -> Floats:
-        """Shares of tables that agree and are positive in all possible cells, shape (cells, 1); uniform if all are."""
+        """Shares of tables that agree and are positive in all possible cells, shape (cells, 1); kept after first use.
+
+        Without conditions of columns each table is uniform.
+        """
         if not self.network.schema.conditions:
             sizes = [self.network.cells(scope) for scope in self.scopes]
             return np.repeat(1 / np.array(sizes), sizes)[:, None]
         return np.concatenate([example_law(self.network.schema, scope).ravel() for scope in self.scopes])[:, None]
 
     def parts(self, values: Floats, also: Iterable[Scope] = ()) -> dict[Scope, Floats]:
-        """Split the long vector by interaction: subsets of families, smaller ones first, then additional sets.
+        """Split the long vector of coordinates by interaction: subsets of families, smaller first, then others.
 
         Args:
-            values: shape (unknowns, repetitions).
+            values: coordinates of all interactions in one long vector, shape (unknowns, repetitions).
             also: sets of variables in the schema's order to return besides all subsets of families.
 
         Returns:

@@ -57,7 +57,8 @@ class Measured:
     def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
         """Add new noise of the same laws to other counts.
 
-        The noise of tied tables is drawn jointly. Impossible cells get none.
+        The noise of tied tables, such as those of a star, is drawn jointly. A table without a law gets normal noise
+        with its variances. Impossible cells get none.
 
         Args:
             counts: tables with the same scopes, shape `(*sizes, repetitions)`; not changed.
@@ -76,7 +77,7 @@ class Measured:
         )
 
     def _clear(self, scope: Scope, noise: Floats) -> Floats:
-        """Take the noise out of impossible cells, which are known."""
+        """Set the noise of impossible cells, which are known, to 0; return the noise itself if there are none."""
         possible = possible_cells(self.network.schema, scope)
         return noise if possible is None else noise * possible[..., None]
 
@@ -96,7 +97,10 @@ class Measured:
         return self.laws[scope].simulate_tables(scope, shape, sizes, rng)
 
     def _draw_normal_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Draw normal errors of cells, of shape `shape`: independent coordinates, with each interaction's variance."""
+        """Draw normal errors of cells, of shape `shape`: independent coordinates, with each interaction's variance.
+
+        Coordinates are transformed back to cells, so that errors of cells are correlated where the variances differ.
+        """
         coordinates = rng.standard_normal(shape)
         for subset, index in positions(scope):
             coordinates[index] *= math.sqrt(self.variance(scope, subset))
@@ -160,15 +164,18 @@ def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tu
 def _hold_zeros(network: Network, scope: Scope, table: Floats, noise: Blur) -> tuple[Floats, Blur]:
     """Set the impossible cells of a table to 0, which they are without noise, and lower its variances.
 
-    Of noise in a fraction f of the cells, an interaction of variance v has f^2 v + f (1 - f) w on average, with w the
-    mean variance of a cell. Errors of interactions then depend on each other, which readers do not know: the variances
-    are moved half of the way back, on the log scale.
+    Of noise in a fraction f of the cells, an interaction of variance v has `u = f^2 v + f (1 - f) w` on average, with w
+    the mean variance of a cell. Errors of interactions then depend on each other, which readers do not know: the
+    variances are moved half of the way back, on the log scale, to `sqrt(u v)`.
 
     Args:
-        network: with the conditions.
+        network: network with the conditions.
         scope: variables of the table.
         table: counts, shape `(*sizes, 1)`.
         noise: noise variances of these counts.
+
+    Returns:
+        (table, variances); both as they are if all cells are possible.
     """
     possible = possible_cells(network.schema, scope)
     if possible is None:

@@ -82,8 +82,9 @@ def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.ran
     """Draw the records of a pair in every posterior draw, given the tables' evidence and the network's law.
 
     The interaction is drawn from its conjugate normal law: prior `Normal(n phi p(s), (n + n^2 tau^2) D)`, with D at the
-    mean law over draws, and the evidence's normal error. Negative cells are then set to 0, and HALF_RECORD is added to
-    each.
+    mean law over draws, and the evidence's normal error of equal variance in each coordinate; the sum of both variances
+    is at least LEAST_VARIANCE. Its difference from the prior mean is added to the expected records `n p(s)`, so the
+    pair's margins stay. Negative cells are then set to 0, and HALF_RECORD is added to each.
 
     Args:
         evidence: evidence of tables on the pair; its number of records n is raised to 1.
@@ -249,10 +250,9 @@ class MeasuredSets:
         """Draw the law of a measured set: a pair around the network's law, a larger set under a complete network.
 
         Args:
-            names: variables of the set, at least two; their order is that of the axes. A larger set's law does not use
-                the families.
+            names: variables of the set, at least two; their order is that of the axes.
             families: laws of the network's families by node, shape `(*family, draws)`; the pair's network law is raked
-                to them.
+                to them. A larger set's law does not use them.
             of_replicates: the same for the replicates that the joint law keeps.
 
         Returns:
@@ -296,9 +296,10 @@ class MeasuredSets:
     def _draw_pair(self, pair: Scope, expected: Floats, of_replicates: Floats) -> DrawnSet:
         """Draw tau for every draw, then the law of a pair around the network's law of draws and of replicates.
 
-        tau has the probability `pair_sizes` times the likelihood of the pair's interaction (`compare_sizes`), on the
-        grid INTERACTION_SIZES; without the likelihood if a variable has one state. Replicates share the records of
-        their draws.
+        tau is drawn from the grid INTERACTION_SIZES, with the probability `pair_sizes` times the likelihood of the
+        pair's interaction (`compare_sizes`), the same in all draws; without the likelihood if a variable has one state.
+        The pair's records are drawn once (`draw_pair`), and the laws of draws and replicates each given these
+        (`PairDraws.draw`).
 
         Args:
             pair: both variables.
@@ -319,10 +320,14 @@ class MeasuredSets:
         """Draw the law of three variables or more under a complete network of them, by the model of families.
 
         Each variable has all that are before it in the network's order as parents. Margins that were not measured are
-        left out. The prior is learned, and all corrections for intervals are made (`LatentCounts` with `doubt`).
+        left out. The prior is learned, starting from the mixture weights of the network's rows, and all corrections for
+        intervals are made (`LatentCounts` with `doubt`). The generator is that of this set.
 
         Args:
             names: variables of the set; their order is that of the axes.
+
+        Returns:
+            The joint law in every draw, and in every `replicate_step`-th replicate.
         """
         ordered = tuple(sorted(names, key=self.network.order.index))
         whole = Network(
@@ -341,8 +346,9 @@ class MeasuredSets:
     def contradict(self, sets: Sequence[Scope]) -> dict[Scope, float]:
         """Compute the log-likelihood ratio of the best interaction size against the network's own law, for each set.
 
-        The ratio is at least 0, in nats. The network's law is that of the first PAIR_DRAWS draws. It is infinite for
-        sets that are no pairs and for pairs without contrasts.
+        The sizes are INTERACTION_SIZES, and size 0 is the network's law, taken from the first PAIR_DRAWS draws; the
+        likelihood is that of the pair's measured interaction (`compare_sizes`). The ratio is at least 0, in nats. It is
+        infinite for sets that are no pairs and for pairs without contrasts.
 
         Args:
             sets: sets of variables that tables contain, in the schema's order.
@@ -358,9 +364,10 @@ class MeasuredSets:
     def pair_sizes(self) -> Floats:
         """Weights of the sizes of pairs' interactions beyond the network, shape (sizes,), from measured pairs; cached.
 
-        The network's law of a measured pair is the one given the tables of the first stage alone, in the first
-        PAIR_DRAWS draws. At most the first MOST_MEASURED_PAIRS pairs are used; pairs that were chosen for their misfit
-        count like those chosen at random. Without measured pairs the weights are PAIR_PRIOR.
+        They are learned by EM (`pair_weights`) from the pairs that a second stage measured, at most the first
+        MOST_MEASURED_PAIRS. The network's law of a measured pair is the one given the tables of the first stage alone,
+        in the first PAIR_DRAWS draws. Pairs that were chosen for their misfit count like those chosen at random.
+        Without measured pairs the weights are PAIR_PRIOR.
         """
         pairs = measured_pairs(self.evidence)[:MOST_MEASURED_PAIRS]
         first = saturated(self.evidence.network, measured_sets(self.evidence, pairs=False))

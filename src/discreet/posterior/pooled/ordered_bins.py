@@ -48,13 +48,13 @@ TILT_ROUNDS = 8
 
 
 class _Nodes(NamedTuple):
-    """Levels that the records of a bin can have.
+    """Levels that the expected records of a bin can have.
 
     Args:
-        logs: of the records, ascending, shape (nodes,).
-        ends: of the interval of each, shape (nodes + 1,).
-        weights: prior weights: lengths of the intervals.
-        fit: log likelihood of the bin's count.
+        logs: logarithms of the levels, ascending, shape (nodes,).
+        ends: ends of the interval of each level, as logarithms, shape (nodes + 1,).
+        weights: prior weights: lengths of the intervals, shape (nodes,).
+        fit: log likelihood of the bin's count at each level, shape (nodes,).
     """
 
     logs: Floats
@@ -68,22 +68,26 @@ def draw_ordered_records(
 ) -> tuple[Floats, Floats]:
     """Draw the expected and the counted records of the states of a numeric variable.
 
-    The law is tilted until the mean of the sums is near that of `totals`. Of SPARE_COLUMNS drawn columns for each total
-    one whose sum is near it is taken; what is still missing is shared in proportion to the variances of the states.
-    Given expected records, counted ones are drawn from a gamma law that has the mean and variance of a Poisson count
-    that was measured once.
+    The bins have a chain for each of SCALES (`_BinChain`). In up to TILT_ROUNDS rounds the law is tilted until the mean
+    sum of drawn columns is within a fifth of its standard deviation of the mean of `totals`. Then SPARE_COLUMNS columns
+    are drawn for each total. For each total one is taken at random among the columns with sums next to it, up to a
+    share NEAREST of all (at least one) on either side. What is still missing is shared among the states in proportion
+    to their variances over the draws; states are raised to a tenth of LEAST_RECORDS and scaled to the total. Given
+    expected records, counted ones are drawn from a gamma law that has the mean and variance of a Poisson count that was
+    measured once, and scaled to the total.
 
     Args:
-        estimates: measured records of each state, the bins first; they sum to about the mean of `totals`.
-        variance: of their errors.
-        bins: number of ordered states, at least `FEWEST_BINS`; those that follow have a prior of their own, the one
-            of a Dirichlet law with 1/2.
-        totals: records in all, shape (draws,).
+        estimates: measured records of each state, the bins first, shape (states,); they sum to about the mean of
+            `totals`.
+        variance: variance of their errors.
+        bins: number of ordered states, at least `FEWEST_BINS`; each of those that follow is drawn by itself, with the
+            prior of a Dirichlet law with 1/2.
+        totals: number of records in each draw, shape (draws,); raised to 1.
         rng: source of randomness.
 
     Returns:
         Expected records, at least about a tenth of LEAST_RECORDS, and counted ones, at least 0 and not whole, shape
-        `(states, draws)` each; both sum to `totals`, at least 1.
+        `(states, draws)` each; both sum to `totals`.
 
     Example:
         >>> counted = np.array([520.0, 260.0, 140.0, 50.0, 30.0, -6.0, 8.0, -9.0, 7.0, 0.0])  # deviation 10
@@ -120,17 +124,22 @@ def draw_ordered_records(
 
 
 def _place_nodes(estimate: float, variance: float, total: float) -> _Nodes:
-    """Place the nodes of a bin whose count was `estimate`: fine ones around it, and coarse ones from LEAST_RECORDS on.
+    """Place the nodes of a bin: fine ones around its noisy count, and coarse ones of all levels.
+
+    COARSE_NODES nodes lie at equal distances in the logarithm, from LEAST_RECORDS to `total`. FINE_NODES lie at equal
+    distances within NODE_REACH standard deviations, sqrt(variance + max(estimate, 0)), around the estimate; those at or
+    below LEAST_RECORDS are left out. Intervals meet halfway between nodes, in the logarithm, and end at the outer
+    nodes. But between a fine and a coarse node the coarse node's begins at most half a distance of fine nodes beyond
+    the fine one.
 
     Args:
         estimate: noisy count of the bin; it may be negative.
-        variance: of its error.
-        total: mean number of all records, where the coarse nodes end; at least 1.
+        variance: variance of its error.
+        total: mean number of all records; raised to 1.
 
     Returns:
-        Nodes by ascending level; FINE_NODES reach NODE_REACH standard deviations of noise and sampling to either side,
-        and those at or below LEAST_RECORDS are left out. The interval of a coarse node ends near the fine ones. The fit
-        is a normal log likelihood of variance `variance + records`.
+        Nodes by ascending level, with normal log likelihoods of the count: mean `records`, variance `variance +
+        records`. Their weights are the lengths of the intervals, at least 1e-12.
     """
     reach = NODE_REACH * np.sqrt(variance + max(estimate, 0.0))
     fine = np.linspace(estimate - reach, estimate + reach, FINE_NODES)
@@ -153,19 +162,21 @@ class _BinChain:
     """Law of the nodes of ordered bins, as a chain in which each follows the two before it.
 
     Args:
-        nodes: of the bins, three or more.
-        scale: of the change of the slope.
+        nodes: nodes of the bins, three bins or more.
+        scale: tau, scale of the change of the log slope.
     """
 
     def __init__(self, nodes: list[_Nodes], scale: float) -> None:
-        """Compute all transitions: arrays over (a node, the next), then over (the two before, the node).
+        """Compute all transitions: over (a node of the first bin, the next), then over (the two before, the node).
 
-        The second bin is Laplace around the first, of scale FIRST_SCALE. A later one is Laplace of `scale` around the
-        line through the two before it, or with probability LEVEL_STEPS around the last. Each law sums to 1.
+        The first bin has its prior weights. The second is Laplace around the first, of scale FIRST_SCALE. A later one
+        is Laplace of `scale` around the line through the two before it, or with probability LEVEL_STEPS around the
+        last. All are in logarithms and times the nodes' prior weights. Each law of a node given those before it sums to
+        1.
 
         Args:
-            nodes: of the bins, at least two.
-            scale: tau, of the change of the log slope.
+            nodes: nodes of the bins.
+            scale: tau, scale of the change of the log slope.
         """
         self.nodes = nodes
         step = nodes[1].logs - nodes[0].logs[:, None]
@@ -180,14 +191,14 @@ class _BinChain:
             self._steps.append((1 - LEVEL_STEPS) * _normalise(on) + LEVEL_STEPS * _normalise(stay))
 
     def filter(self, fits: list[Floats]) -> tuple[list[Floats], float]:
-        """Compute the laws of each two neighbouring nodes given the bins up to them, and the log likelihood of all.
+        """Compute the laws of each two neighbouring nodes given the counts up to them, and the log likelihood of all.
 
         Args:
             fits: likelihood of each node, by bin.
 
         Returns:
-            Laws of shape (nodes, next nodes), which sum to 1; log likelihood of all bins, in which a step of likelihood
-            0 counts as 1e-300.
+            Laws of shape (nodes, next nodes), which sum to 1, one for each two neighbouring bins; log likelihood of all
+            bins, in which a step of likelihood below 1e-300 counts as this.
         """
         law, log_fit, laws = self._first * fits[0][:, None] * fits[1], 0.0, []
         for step, fit in zip([None, *self._steps], fits[1:], strict=True):
@@ -198,11 +209,14 @@ class _BinChain:
         return laws, log_fit
 
     def draw(self, laws: list[Floats], number: int, rng: np.random.Generator) -> Ints:
-        """Draw nodes of all bins, the last two first, shape (bins, number): columns given all counts.
+        """Draw columns of nodes given all counts, backwards from the last two bins.
+
+        The last two nodes are drawn together from the last law. Then each earlier node is drawn given the two after it,
+        from its law times the transition to them. The result has the positions of nodes, shape (bins, number).
 
         Args:
-            laws: as `filter` returns them.
-            number: of columns.
+            laws: laws as `filter` returns them.
+            number: number of columns.
             rng: source of randomness.
         """
         last = rng.choice(laws[-1].size, size=number, p=laws[-1].ravel() / laws[-1].sum())
@@ -218,9 +232,16 @@ def _draw_columns(
 ) -> Floats:
     """Draw the expected records of all states with likelihoods times `exp(-tilt records)`, shape (states, number).
 
-    The scale of a column is drawn by the likelihood of the bins, its nodes from the chain of that scale; a state after
-    the bins is drawn by itself, with the prior of a Dirichlet law with 1/2. Within the interval of a node, logarithms
-    are uniform. Columns are in random order.
+    How many columns have each scale is drawn by the likelihood of the bins, the nodes of a column from the chain of its
+    scale. A state after the bins is drawn by itself, with weights of its nodes times the root of their records, as a
+    Dirichlet law with 1/2 has. Within the interval of a node, logarithms are uniform. Columns are in random order.
+
+    Args:
+        nodes: nodes of each state, the bins first.
+        chains: chain of the bins for each of SCALES.
+        tilt: slope of the tilt, for each record.
+        number: number of columns.
+        rng: source of randomness.
     """
     logs, bins = [state.fit - tilt * np.exp(state.logs) for state in nodes], len(chains[0].nodes)
     fits = [np.exp(log - log.max()) for log in logs]

@@ -43,9 +43,10 @@ PLAIN_STREAM = 2
 def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
     """Move a law of some variables, in every draw, to unbiased estimates of its measured pairs.
 
-    The law itself is returned if no table contains a pair, or if the number of records or a state's count, of a
-    variable in a measured pair, is not well above its noise (CLEAR_NOISE_DEVIATIONS). Results are equal for equal
-    arguments.
+    The pairs' shares are drawn by least squares with the error of noise (`draw_plain_pairs`), and the law is moved to
+    them with the sampling error of the records (`move_to_pairs`). The law itself is returned if no table contains a
+    pair, or if the number of records or a state's count, of a variable in a measured pair, is not well above its noise
+    (CLEAR_NOISE_DEVIATIONS). Results are equal for equal arguments.
 
     Args:
         sets: measured sets of the posterior.
@@ -60,11 +61,13 @@ def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
 
 
 def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[str]) -> dict[Scope, Floats]:
-    """Compute the laws of all pairs, moved as by `move_without_bias`, for variables whose joint law is too large.
+    """Compute the laws of all pairs, moved to unbiased estimates, for variables whose joint law is too large.
 
-    The laws of `cells` are returned unmoved in the cases that `move_without_bias` names. The sampling error is that of
-    SIMULATED_RECORDS records from each draw, the same for all pairs, times `sqrt(SIMULATED_RECORDS / records)`. Of
-    pairs that no table contains only the margins are moved.
+    A pair that some table contains gets its unbiased shares by least squares with the error of noise
+    (`draw_plain_pairs`), plus a sampling error. This is the error of SIMULATED_RECORDS records from each draw of
+    `cells`, the same records for all pairs, times `sqrt(SIMULATED_RECORDS / records)`. Of other pairs only the margins
+    are moved (`move_pairs`). The laws of `cells` are returned unmoved if no table contains a pair, or if the number of
+    records or a state's count, of a variable in a measured pair, is not well above its noise (CLEAR_NOISE_DEVIATIONS).
 
     Args:
         sets: measured sets of the posterior.
@@ -72,7 +75,8 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
         names: different variables.
 
     Returns:
-        Laws by pair, in the schema's order, shape `(*sizes, draws)`.
+        Laws by pair, variables in the schema's order, shape `(*sizes, draws)`; the measured pairs come first if any is
+        moved. Moved cells may be negative.
 
     Raises:
         InputError: a network too large for exact inference.
@@ -94,6 +98,9 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
 def draw_plain(sets: MeasuredSets | None, names: Scope) -> Floats | None:
     """Draw unbiased shares of the records in the cells of a table, by least squares plus the error of noise.
 
+    Each interaction of the table gets a normal error in every draw (`draw_plain_pairs`); the shares are divided by the
+    drawn total. The generator is that of this set of variables, so equal arguments give equal draws.
+
     Args:
         sets: measured sets of the posterior; None if no tables were read.
         names: variables of the table.
@@ -114,6 +121,9 @@ def _draw_measured_pairs(
 ) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
     """Draw unbiased laws of the measured pairs of some variables; none if a count is not well above its noise.
 
+    Laws are least squares plus the error of noise (`draw_plain_pairs`). The variables of all these pairs must pass
+    `_is_clear`.
+
     Args:
         sets: measured sets of the posterior.
         names: names of variables, in the schema's order.
@@ -132,8 +142,8 @@ def _draw_measured_pairs(
 def _is_clear(fitted: Margins, name: str) -> bool:
     """True if the number of records and, unless the variable is numeric, each state's count are well above their noise.
 
-    Well above: more than CLEAR_NOISE_DEVIATIONS times the larger of the total's standard deviation and that of the
-    variable's counts.
+    Well above: more than CLEAR_NOISE_DEVIATIONS (4) times the larger of the total's standard deviation and that of the
+    variable's counts, all by plain least squares.
     """
     total, variance = fitted.total
     counts = [] if fitted.network.schema[name].numeric else fitted.table((name,)).tolist()
@@ -196,8 +206,8 @@ def move_to_pairs(
     """Move laws to unbiased margins of pairs, with the sampling error of the records added.
 
     The wanted margin of a pair is its shares plus the error of `records` multinomial records from the law, less the
-    law. First the margins of single variables are moved, then those of pairs. A change of a margin is spread over the
-    other variables as if they were independent.
+    law. First the margins of single variables are moved, each to that of the first pair with the variable, then those
+    of pairs, one after the other. A change of a margin is spread over the other variables as if they were independent.
 
     Args:
         law: probabilities in every draw, shape `(*sizes, draws)`; not changed. Records are drawn from its cells raised
@@ -232,7 +242,12 @@ def move_to_pairs(
 def move_pairs(
     laws: Mapping[Scope, Floats], pairs: Mapping[Scope, Floats], errors: Mapping[Scope, Floats]
 ) -> dict[Scope, Floats]:
-    """Move laws of pairs as `move_to_pairs` does, for variables whose joint law is too large.
+    """Move laws of pairs to unbiased margins, for variables whose joint law is too large for `move_to_pairs`.
+
+    A measured pair gets `pairs + errors`. Another pair is moved to the margins that its variables have in the first
+    measured pair that contains them: first the row margin, whose change is multiplied by the old column margin, then
+    the column margin, whose change is multiplied by the new row margin. A variable in no measured pair keeps its
+    margin.
 
     Args:
         laws: laws of all pairs in every draw, shape `(*sizes, draws)`.
@@ -241,9 +256,7 @@ def move_pairs(
             records.
 
     Returns:
-        Laws by pair, the measured first: `pairs + errors`. Another pair is moved to the margins that its variables have
-        in the first measured pair that contains them, by rank-one changes as if the variables were independent; a
-        variable in no measured pair keeps its margin.
+        Laws by pair, the measured first; cells may be negative.
     """
     joint = {pair: table + errors[pair] for pair, table in pairs.items()}
     singles: dict[str, Floats] = {}

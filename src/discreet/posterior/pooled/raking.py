@@ -92,7 +92,7 @@ def rake_to(
         goals: for each margin the axes to sum over and its target records, with length 1 on these axes. Margins agree
             with each other and with the totals up to rounding.
         rng: source of randomness for the rounding.
-        rounds: of proportional fitting.
+        rounds: number of rounds of proportional fitting.
 
     Returns:
         Whole numbers of the type of `cells`, same shape. Each row is rounded by itself, without bias: each cell to a
@@ -120,7 +120,7 @@ def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rounds
         totals: records of each row, shape `(*parents, draws)`.
         goals: for each margin the axes to sum over and its target records, with length 1 on these axes. Targets and
             current margins below LEAST_MARGIN_RECORDS count as this.
-        rounds: of proportional fitting.
+        rounds: number of rounds of proportional fitting.
 
     Returns:
         Records of each cell, type and shape of `cells`, not whole. Row totals are met exactly, margins up to the error
@@ -139,12 +139,15 @@ def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rounds
 
 
 def by_child(counts: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-    """Move the child's axis from the last but one to the front; a view."""
+    """Move the child's axis to the front: from `(*parents, child, draws)` to `(child, *parents, draws)`; a view."""
     return np.moveaxis(counts, -2, 0)
 
 
 def counts_of(cells: Array) -> Ints:
-    """Move the child's axis from the front to the last but one, as a contiguous int64 array; fractions are cut off."""
+    """Convert cells `(child, *parents, draws)` to counts `(*parents, child, draws)`, contiguous int64.
+
+    Fractions are cut off.
+    """
     return np.ascontiguousarray(np.moveaxis(cells, 0, -2), np.int64)
 
 

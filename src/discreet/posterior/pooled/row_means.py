@@ -46,7 +46,10 @@ class RowMeans:
     """
 
     def __init__(self, totals: Array, states: int) -> None:
-        """Prepare the margins: those of single parents and of all but one parent; none with fewer than two parents."""
+        """Prepare the margins: those of single parents, then those of all but one parent.
+
+        With two parents these are the same, and are fitted once. With fewer than two there are none.
+        """
         self._n, self._states = totals[None], states
         parents = totals.ndim - 1
         self._every = tuple(range(1, parents + 1))
@@ -61,9 +64,9 @@ class RowMeans:
     def renew(self, counts: Array, rng: np.random.Generator) -> Array:
         """Continue the fit with new counts and return the prior mean of each row, computed without the row itself.
 
-        With one parent the mean is `(records of the state in other rows + 1 / states) / (records of other rows + 1)`;
-        with two or more the log-linear fit continues from there, by one round for each level of margins, FIRST_ROUNDS
-        in the first call.
+        With one parent the mean is `(records of the state in other rows + 1 / states) / (records of other rows + 1)`.
+        With two or more this is the prediction for the margins of single parents, and their fit is that for the margins
+        of all but one; each level of margins is fitted by one more round, FIRST_ROUNDS in the first call.
 
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
@@ -95,7 +98,8 @@ class _Level:
     def __init__(self, n: Array, sets: list[Axes]) -> None:
         """Prepare the records of each slice, the share that each row has of its slice, and equal weights of sizes.
 
-        Sizes are those of SLICE_RECORDS; nothing is fitted yet.
+        A share divides by at least LEAST_RECORDS. Each margin and draw has its own weights of the sizes SLICE_RECORDS.
+        Nothing is fitted yet.
         """
         self._n, self._sets = n, sets
         self._records = [n.sum(axis=axes, keepdims=True) for axes in sets]
@@ -109,8 +113,9 @@ class _Level:
         """Run one more round of proportional fitting to this level's margins, FIRST_ROUNDS in the first call.
 
         The first call starts at `law`, later ones at the kept fit. A step multiplies the fit by `(counts + s
-        prediction) / (fitted counts (1 + s / n))` of the slice; slices without records are left out. Every round ends
-        with rows normalised, then raised to LEAST_FIT.
+        prediction) / (fitted counts (1 + s / n))` of the slice, s being its pseudo-records and n its records; slices
+        without records are left out. The denominator is at least LEAST_FIT, and n at least LEAST_RECORDS. Every round
+        ends with rows normalised, then raised to LEAST_FIT.
 
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
@@ -143,8 +148,8 @@ class _Level:
     ) -> tuple[Array, Array, Array]:
         """Return a margin's counts by slice, the prediction of smaller margins, and each slice's pseudo-records.
 
-        The pseudo-records of a margin and the weights of their sizes are drawn and kept every PICKING_SWEEPS sweeps,
-        from the first on; between these the kept ones are returned.
+        The pseudo-records of a margin and the weights of their sizes are drawn and kept in the first call and in every
+        PICKING_SWEEPS-th after it; between these the kept ones are returned.
 
         Args:
             index: position of the margin among the level's.
@@ -153,9 +158,9 @@ class _Level:
             rng: source of randomness.
 
         Returns:
-            Counts of the slices; their predicted law, the mean of their rows' weighted by records, or `law` itself if
-            it is the same in all rows; and their pseudo-records, with an axis of length 1 for the child. Summed axes
-            have length 1.
+            Counts of the slices; their predicted law, the mean of their rows' weighted by records plus LEAST_RECORDS,
+            or `law` itself if it is the same in all rows; and their pseudo-records, with an axis of length 1 for the
+            child. Summed axes have length 1.
         """
         axes = self._sets[index]
         counted, prediction = counts.sum(axis=axes, keepdims=True), law
@@ -170,9 +175,11 @@ class _Level:
     def _leave_out(self, counts: Array, margins: list[tuple[Array, Array, Array]], apart: Array) -> Array:
         """Compute each row's prediction without the row's own records, to first order.
 
-        For each margin in turn the fit is multiplied by wanted / fitted of the slice, both less the row's own part, and
-        normalised. A row that is alone in its slice gets the prediction of smaller margins; slices without records are
-        left out.
+        For each margin in turn the fit is multiplied by wanted / fitted of the slice and normalised. Wanted is the
+        slice's counts less the row's own, plus the pseudo-records' prediction; fitted likewise, at least LEAST_FIT. The
+        row's share of the slice says how far each pseudo-record's law moves from that of the slice (its records at
+        least LEAST_RECORDS where they divide) to the row's own (prediction without the row, or fit). So a row that is
+        alone in its slice gets the prediction of smaller margins. Slices without records are left out.
 
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
@@ -202,8 +209,10 @@ def _draw_slice_records(
 ) -> tuple[Floats, Floats]:
     """Draw the pseudo-records of each slice given its counts, and then the weights of their sizes (Gibbs steps).
 
-    The likelihood is Dirichlet-multinomial with concentrations `s max(prediction, LEAST_MEAN)`. The weights are from
-    Dirichlet(WORTH_SLICES / sizes + number of slices with records that drew the size), in each posterior draw.
+    A size s from SLICE_RECORDS has a probability in proportion to its weight times the Dirichlet-multinomial likelihood
+    of the slice's counts, with concentrations `s max(prediction, LEAST_MEAN)`. The new weights are from
+    Dirichlet(WORTH_SLICES / number of sizes + number of slices with records that drew the size), in each posterior
+    draw.
 
     Args:
         counted: counts of the slices, shape `(child, *slices, draws)`.
@@ -243,7 +252,7 @@ def _compute_log_gamma_ratio(a: Floats, n: Array) -> Floats:
     """
 
     def stirling(x: Floats) -> Floats:
-        """Compute `log Gamma(x + 1)` up to a constant."""
+        """Compute `log Gamma(x + 1)` up to a constant, by `(x + 1/2) log(x + 1) - x + 1 / (12 (x + 1))`."""
         return np.asarray((x + 0.5) * np.log(x + 1) - x + 1 / (12 * (x + 1)))
 
     # log Gamma(x) = log Gamma(x + 1) - log x for both arguments.

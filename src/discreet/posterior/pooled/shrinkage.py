@@ -88,8 +88,10 @@ def split_pairs(counts: Array, a: Single, evidence: Array, deviation: float, rng
     """Redraw the split of records between disjoint pairs of cells of each row by Metropolis steps, in place.
 
     Each of PAIRINGS_PER_SWEEP rounds (two for two states) pairs the cells at random, the same for all rows and draws;
-    of an odd number one is left out. The first round proposes a step around the current split, later ones a draw from
-    the evidence, and each round ends with a proposal of an end. A single state is left as it is.
+    of an odd number one is left out. The evidence on the first cell of a pair with `total` records is normal, with mean
+    `(evidence of the first - of the second + total) / 2` and standard deviation `deviation / sqrt(2)`. The first round
+    proposes a step around the current split, later ones a draw from the evidence, and each round ends with a proposal
+    of an end. A single state is left as it is.
 
     Args:
         counts: records of each cell, shape `(child, *parents, draws)`; changed in place. The sum of each pair is kept.
@@ -138,10 +140,12 @@ class _Pairs:
     def step_by_evidence(self, rng: np.random.Generator) -> None:
         """Take a Metropolis-Hastings step in place, with proposals from the rounded normal law of the evidence.
 
-        Rounding adds a variance of 1/12, which is subtracted beforehand. For a spread of at least one record the law of
-        the proposals equals the evidence's own to within 1 %, so a proposal is accepted on the prior ratio alone. For a
-        smaller spread proposals have a standard deviation of one record, and the remaining precision `1 / spread^2 - 1`
-        of the evidence enters the ratio. A proposal outside of 0 to `total` becomes the current split.
+        The law has the mean `centre` and the standard deviation `spread` that the evidence has for the first cell of
+        each pair. Rounding adds a variance of 1/12, which is subtracted beforehand. For a spread of at least one record
+        the law of the proposals equals the evidence's own to within 1 %, so a proposal is accepted on the prior ratio
+        alone. For a smaller spread proposals have a standard deviation of one record, and the remaining precision `1 /
+        spread^2 - 1` of the evidence enters the ratio. A proposal outside of 0 to `total`, the records of the pair,
+        becomes the current split.
         """
         wide = max(self.spread, 1.0)
         proposed = draw_normals(self.first.shape, rng)
@@ -160,7 +164,7 @@ class _Pairs:
         self._step(self._keep_possible(self.first + np.rint(proposed)), 1 / self.spread**2, None, rng)
 
     def _keep_possible(self, proposed: Array) -> Array:
-        """Replace proposals outside of 0 to `total` by the current split; a new array."""
+        """Replace proposals outside of 0 to `total`, the records of the pair, by the current split; a new array."""
         within = ((proposed >= 0) & (proposed <= self.total)).astype(self.first.dtype)
         return self.first + within * (proposed - self.first)
 
@@ -188,8 +192,9 @@ class _Pairs:
     def _step(self, new: Array, precision: float, odds: Array | None, rng: np.random.Generator) -> None:
         """Accept or reject proposed splits by the Metropolis-Hastings ratio; update the split and its weights in place.
 
-        The probability is `min(1, odds exp(prior log ratio - precision ((new - centre)^2 - (first - centre)^2) / 2))`;
-        the exponent is capped at 60.
+        The probability is `min(1, odds exp(prior log ratio - precision ((new - centre)^2 - (first - centre)^2) / 2))`,
+        with `first` the current split, `centre` the evidence's mean of it, and the prior by the cells' weights
+        (`cell_weights`); the exponent is capped at 60.
 
         Args:
             new: proposed records of the first cell, shape `(pairs, *parents, draws)`.
@@ -337,7 +342,9 @@ def draw_rows(
 ) -> RowDraws:
     """Draw counts and probabilities of all rows of a family by Markov chains, one for each draw.
 
-    Draws are split into blocks that fit the cache, with a generator each (`_run_chains`).
+    Draws are split into blocks, each with a generator of its own, and drawn by `_run_chains`. A block has as many draws
+    as have CACHED_CELLS cells together; where these are fewer than LEAST_TOGETHER, it has LEAST_TOGETHER, or as many as
+    STORED_TABLES tables within STORED_CELLS allow; at least one.
 
     Args:
         values: coordinates of the family's table, shape `(*parents, child)`, in records; those of row totals (index 0
@@ -382,12 +389,15 @@ def _run_chains(
     Under the learned prior with target margins chains start at these, take NEAR_SWEEPS sweeps, and their last counts
     are raked to the margins and rounded at random. Otherwise they start at rounded draws from the evidence and take
     FEW_SWEEPS sweeps for a single row with `doubt` or with evidence that outweighs a given prior, else
-    `_RowEvidence.sweeps`. A child of a single state has no steps: all its records are in this state.
+    `_RowEvidence.sweeps`. A sweep draws each row's component of the learned prior, then the mixture weights (not in the
+    last sweep; they start at their prior mean), then the splits of counts (`split_pairs`). A child of a single state
+    has no splits: all its records are in this state.
 
     With `doubt.rare` under the learned prior a random cell, in DOUBT_SHARE of the draws, has at least the concentration
-    `n / (n + FILLED_RECORDS + 3 deviation)` during the chain, n being the row's records; the concentrations that are
-    returned are those of the last sweep without it, raised in cells and set in rows without records (`_raise_doubted`).
-    `mean` ignores both; it and `usage` are averages over the last ten sweeps, or all if there are fewer.
+    `n / (n + FILLED_RECORDS + 3 deviation)` during the chain, n being the row's records and `deviation` the least
+    standard deviation of an error. The concentrations that are returned are those of the last sweep without it, raised
+    in cells and set in rows without records (`_raise_doubted`). `mean` ignores both; it and `usage` are averages over
+    the last ten sweeps, or all if there are fewer.
 
     Args:
         coordinates: values and error variances of the coordinates, both of shape `(*parents, child)`.
@@ -514,8 +524,8 @@ class _RowEvidence:
     def sweeps(self) -> int:
         """Number of sweeps: a sweep moves a coordinate by its gain, so a small gain needs longer chains.
 
-        It is CHAIN_SWEEPS times `ceil(SLOW_GAIN / smallest gain)`, from 1 to MOST_LENGTHENING; CHAIN_SWEEPS without
-        coordinates.
+        The gain of a coordinate is the smallest error variance divided by its own. The number is CHAIN_SWEEPS times
+        `ceil(SLOW_GAIN / smallest gain)`, this factor from 1 to MOST_LENGTHENING; CHAIN_SWEEPS without coordinates.
         """
         return CHAIN_SWEEPS * min(max(math.ceil(SLOW_GAIN / float(self.gain.min(initial=1))), 1), MOST_LENGTHENING)
 
@@ -523,8 +533,8 @@ class _RowEvidence:
         """True if the evidence on a single row is so clear that a given prior is nearly constant around it.
 
         The least cell of the evidence's table, at the smallest total, is above `CLEAR_DEVIATIONS * deviation * max(1,
-        max |alpha - 1|)`. False if the family has parents, if the child has one state, or if the coordinates' errors
-        differ in size.
+        max |alpha - 1|)`, with `deviation` the standard deviation of the errors. False if the family has parents, if
+        the child has one state, or if the coordinates' errors differ in size.
 
         Args:
             alpha: given concentrations, shape (child,).
@@ -538,8 +548,10 @@ class _RowEvidence:
     def start(self, totals: Ints, rng: np.random.Generator) -> Array:
         """Draw start counts from the evidence's normal law, rounded so that they sum to the totals.
 
-        Cells are drawn around `totals / states` plus the evidence; negative ones are set to 0, `min(deviation, 1) /
-        states` is added to each, and rows are scaled to their totals before rounding, which is unbiased.
+        Cells are drawn around `totals / states` plus the evidence, with the coordinates' own error variances; negative
+        ones are set to 0, `min(deviation, 1) / states` is added to each, with `deviation` the least standard deviation
+        of an error, and rows are scaled to their totals. Each cell is then rounded to one of its two neighbours, at
+        random and without bias.
 
         Args:
             totals: records of each row, shape `(*parents, draws)`.
@@ -598,7 +610,8 @@ class _RowEvidence:
         """Compute the likelihood of each concentration for each row, relative to the row's largest.
 
         It is the product of the cells' normal likelihoods, to the power `1 - 1 / states` because a row's cells have a
-        fixed sum. The prior variance is Dirichlet-multinomial (`_compute_variances`), at the means over draws.
+        fixed sum. A cell's variance is Dirichlet-multinomial (`_compute_variances`) plus `noise`; expected counts and
+        totals are the means over draws.
 
         Args:
             expected: counts implied by the margins, shape `(child, *parents, draws)`.
@@ -620,8 +633,9 @@ class _RowEvidence:
     def draw_auxiliary(self, counts: Array, rng: np.random.Generator) -> Array:
         """Draw an auxiliary table with independent errors of the smallest variance, given counts and evidence.
 
-        Its coordinates are drawn from `Normal(current + gain (values - current), (1 - gain) deviation^2)`, with
-        `current` those of the counts. Given this table, rows are independent and the evidence adds nothing.
+        Its coordinates are drawn from `Normal(current + gain (values - current), (1 - gain) deviation^2)`: `values` are
+        the evidence, `current` the coordinates of the counts, `deviation^2` is the smallest error variance, and `gain`
+        is this divided by the coordinate's own. Given this table, rows are independent and the evidence adds nothing.
 
         Args:
             counts: current records, shape `(child, *parents, draws)`.
@@ -650,8 +664,10 @@ class _RowEvidence:
     def _invert_contrasts(self, contrasts: Array) -> Array:
         """Transform coordinates of contrasts back to a table, in records, whose rows sum to zero.
 
+        The coordinates of row totals are taken as 0.
+
         Args:
-            contrasts: shape `(child - 1, *parents, draws)`.
+            contrasts: coordinates, shape `(child - 1, *parents, draws)`.
 
         Returns:
             Shape `(child, *parents, draws)`.
@@ -744,7 +760,8 @@ class _RowPrior:
         """Draw a mixture component for each row and draw given its counts (Gibbs step).
 
         Its probability is proportional to the learned weight times the Dirichlet-multinomial likelihood of the row's
-        counts.
+        counts. Back-off components have the concentrations A m, A from BACK_OFF_CONCENTRATIONS; the others have their
+        entry of LONE_CONCENTRATIONS in each cell, whatever the mean.
 
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
@@ -753,8 +770,8 @@ class _RowPrior:
             rng: source of randomness.
 
         Returns:
-            Grid positions of the concentrations A m of the drawn components, shape of the counts; and the number of
-            rows that drew each component, shape (COMPONENTS, draws).
+            Grid positions of the cells' concentrations under the drawn components, shape of the counts; and the number
+            of rows that drew each component, shape (COMPONENTS, draws).
         """
         # P(component | counts) ~ weight * product of the cells' factors / factor of the total.
         first = positions(mean * mean.dtype.type(BACK_OFF_CONCENTRATIONS[0]))
@@ -775,7 +792,7 @@ class _RowPrior:
         return first, picked.reshape(COMPONENTS, draws).astype(np.float64)
 
     def draw_weights(self, picked: Floats, rng: np.random.Generator) -> Floats:
-        """Draw mixture weights from Dirichlet(PRIOR_WORTH_ROWS * weights + picked), for each draw.
+        """Draw mixture weights from Dirichlet(PRIOR_WORTH_ROWS * prior mean + picked), independently for each draw.
 
         Args:
             picked: number of rows that drew each component, shape (COMPONENTS, draws).

@@ -75,7 +75,11 @@ class _SumSystem:
         return _SumSystem(places, np.concatenate(blocks), np.concatenate(values), np.concatenate(variances))
 
     def known(self, interactions: Mapping[Scope, object]) -> npt.NDArray[np.bool_]:
-        """Flag the unknowns that belong to the given interactions, shape (unknowns,); other sets are ignored."""
+        """Flag the unknowns that belong to the given interactions, shape (unknowns,).
+
+        The unknowns are the coordinates of all interactions that a weighted sum involves; given sets beyond these are
+        ignored.
+        """
         flags = np.zeros(self.rows.shape[1], np.bool_)
         for subset, (block, _) in self.places.items():
             flags[block] = subset in interactions
