@@ -90,7 +90,7 @@ def number_evidence(evidence: Combined) -> NumberEvidence | None:
 
     Sums of the same records are pooled (`pool_sums`). Of several data sets with sums the one with the least noise of
     offsets, relative to what a unit can add, is read alone. The number of records of a data set is the public one, or
-    else the estimate of its measurements.
+    else the estimate of its measurements. Of equal ones the first counts.
     """
     by_data_set = []
     for documents, exact in zip(evidence.data_sets, evidence.records, strict=True):
@@ -248,7 +248,12 @@ class NumberDraws:
         return NumberDraws(self.evidence, joint, None, self.seen and self.seen.of_records, self, plain=self.plain)
 
     def sampling_errors(self, size: tuple[int, ...], *names: str) -> Floats:
-        """Draw standardised sampling errors of a quantity; 0 for numbers of the records."""
+        """Draw independent standard normal sampling errors; zeros if these draws are of the records (`stream` is None).
+
+        Args:
+            size: shape of the array.
+            names: names of the quantity, which with the stream determine the seed: equal names give equal errors.
+        """
         if self.stream is None:
             return np.zeros(size)
         return self.generator(self.stream, *names).standard_normal(size)
@@ -273,7 +278,10 @@ class NumberDraws:
         return self.grids[name].centred[:, None] + self.column(name).offsets
 
     def column(self, name: str) -> Column:
-        """Read a numeric column.
+        """Read a numeric column under every draw; the result is kept.
+
+        It is read from the released sums (`_read_column`), or, if these draws are of complete records (`seen` is not
+        None), derived from the records with gaps (`_complete_column`).
 
         Args:
             name: of a column that has a grid.
@@ -290,7 +298,9 @@ class NumberDraws:
             family: the others, as the payload names them.
 
         Returns:
-            Shape `(bins, rows, draws)`, rows with the last variable fastest.
+            Shape `(bins, rows, draws)`: mean of x less the middle of its bin, rows with the last variable fastest. It
+            is read from the released sums by rows (`_read_rows`), or for complete records derived from those with gaps
+            (`_complete_rows`), and kept.
         """
         if (name, family) not in self._rows:
             read = _read_rows if self.seen is None else _complete_rows
@@ -330,11 +340,17 @@ class NumberDraws:
         return max(self.evidence.records[0], 1.0)
 
     def units_with(self, names: Scope) -> Floats:
-        """Estimate the number of units whose numbers were seen, of that pair of some columns that has the fewest.
+        """Estimate the number of units that have the numbers of some columns: of that pair which the fewest have together.
+
+        The number of units is multiplied by the share of records in which both numbers of a pair were seen, a mean over
+        draws, the least of all pairs. Of a single number it is the share that has it, and without any number 1. For
+        complete records the shares are those of the records with gaps.
+
+        Args:
+            names: of variables; those without a grid are ignored.
 
         Returns:
-            Shape (draws,), or (1,) if it is the same in all of them; at least 1. Of a single number it is that of its
-            own units, and without any that of all units.
+            At least 1, shape (1,), because it is the same in all draws; a subclass may return shape (draws,).
         """
         seen = self if self.seen is None else self.seen
         numeric = [name for name in names if name in self.grids]
@@ -407,7 +423,15 @@ class NumberDraws:
         return np.asarray((law * rows).sum(axis=summed) / law.sum(axis=summed))
 
     def _drop_gaps(self, rows: Floats, family: Scope) -> Floats:
-        """Drop the rows in which a variable of the family is missing, of an array of shape (bins, rows, draws)."""
+        """Drop the rows in which a variable of the family is missing.
+
+        Args:
+            rows: shape (bins, rows, draws), rows by the states of the released schema, which include those for gaps.
+            family: variables of the rows.
+
+        Returns:
+            Shape (bins, fewer rows, draws).
+        """
         schema = self.evidence.payload.network.schema
         table = rows.reshape(len(rows), *(schema[held].size for held in family), -1)
         table = table[(slice(None), *(slice(self.schema[held].size) for held in family))]
@@ -424,11 +448,19 @@ class NumberDraws:
         return places | {pair[::-1]: at for pair, at in places.items()}
 
     def products(self, first: str, second: str, pair: Floats) -> Floats:
-        """Compute `E(x z)` of two columns, each from the middle of its range: arguments of `covariance`."""
+        """Compute `E(x z)` of two columns, each from the middle of its range, shape (draws,).
+
+        It is `covariance` plus the product of the means; arguments are those of `covariance`.
+        """
         return self.covariance(first, second, pair) + self._multiply_means(first, second, pair)
 
     def _multiply_means(self, first: str, second: str, pair: Floats) -> Floats:
-        """Multiply the means of two columns, each from the middle of its range, shape (draws,)."""
+        """Multiply the means of two columns, each from the middle of its range, shape (draws,).
+
+        Args:
+            first, second: names of the columns.
+            pair: law of their bins, shape `(bins, bins, draws)`, by whose margins the means of bins are weighted.
+        """
         a, b = (np.einsum(f"kld,{axis}d->d", pair, self.places(name)) for axis, name in (("k", first), ("l", second)))
         return np.asarray(a * b)
 
@@ -509,7 +541,9 @@ class NumberDraws:
     def follow_bins(self, names: tuple[str, str], laws: Sequence[Floats]) -> BinLine:
         """Compute the covariance of two columns by the line between the means of bins, which goes on inside them.
 
-        It is the mean of the two lines through the bins of either column.
+        It is the mean of two lines. The line through the bins of one column x has the covariance of the means of its
+        bins, `sum_k P(k) (u_k - E x) (E(z | k) - E z)`, times `1 + W / B`, with W and B the variance of x inside and
+        between bins: the other column z goes on along the line inside the bins.
 
         Args:
             names: of both columns.
@@ -539,13 +573,20 @@ class NumberDraws:
         return BinLine(means, covariances, most, inside)
 
     def moment_deviation(self, first: str, second: str) -> float:
-        """Compute the standard deviation of the noise of the mean product of two columns, in their units."""
+        """Compute the standard deviation of the noise of the mean product of two columns, in the product of their units.
+
+        It does not depend on whether the product was released; the number of records is averaged over draws.
+        """
         sides = (self.grids[first], self.grids[second])
         unit = moment_reach(*sides) / MOMENT_STEPS * sides[0].step * sides[1].step * float(self.per_step.mean())
         return self.evidence.deviations[1] * unit
 
     def row_deviation(self, name: str) -> float:
-        """Compute the standard deviation of the noise of a column's sum in a row, over all records, in its unit."""
+        """Compute the standard deviation of the noise of a column's sum in a row, over all records, in its unit.
+
+        It is that of a mean per record: 0 if no sums by rows were released. The number of records is averaged over
+        draws.
+        """
         noise = self.evidence.noise
         variance = 0.0 if noise.row_scale is None else noise.row_law.variance
         return float(np.sqrt(variance) * self.grids[name].step * self.per_step.mean())
@@ -559,8 +600,9 @@ class NumberDraws:
             step: as it says.
 
         Returns:
-            By the squares of the column, which are released ones or those of its prior. It is limited to what the means
-            of its bins and the widths of these allow.
+            `E x^2 - (E x)^2` under `bins`, with the column's own mean offsets and squares inside bins, which are
+            released ones or those of its prior. It is at least the variance of the means of bins, and at most this plus
+            what the widths of the bins allow.
         """
         column, middles = self.column(name), self.grids[name].centred[:, None]
         offsets, second = column.offsets[:, ::step], (column.bins * column.squares).sum(axis=0)[::step]
@@ -625,12 +667,21 @@ class NumberDraws:
         return replace(move_means(law, leaf_bin, means), known_mean=mean)
 
     def list_untold(self, name: str, observed: Scope) -> Scope:
-        """List the observed variables of which the sums used for a column say nothing; none if it has no sums."""
+        """List the observed variables of which the sums used for a column say nothing, in their order.
+
+        They are those that the family of `family_for` does not name: all of them if no family names any, and none if
+        the column has no sums.
+        """
         family = self.family_for(name, observed) if name in self.grids else observed
         return tuple(variable for variable in observed if variable not in family)
 
     def sources(self, name: str, observed: Scope) -> tuple[str, ...]:
-        """Name the released sums from which a column is read, given observed variables."""
+        """Name the released sums from which a column is read, given observed variables.
+
+        Returns:
+            "sum of NAME"; "sums of NAME by ..." if a family names one of the observed (`family_for`); and "ruler of
+            NAME" if it has more than one leaf.
+        """
         family, ruled = self.family_for(name, observed), self.evidence.payload.leaves(name) > 1
         by_rows = (f"sums of {name} by {', '.join(family)}",) if family else ()
         return (f"sum of {name}", *by_rows, *((f"ruler of {name}",) if ruled else ()))
@@ -768,7 +819,7 @@ def _complete_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
 
 
 def _join_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
-    """Take the law of a column's bins and the rows of a family, shape (bins, rows, draws)."""
+    """Compute the law of a column's bins and the rows of a family, shape (bins, rows, draws), without missing numbers."""
     law = numbers.joint((name, *family))[: numbers.grids[name].bins]
     return np.asarray(law.reshape(len(law), -1, law.shape[-1]))
 
@@ -921,7 +972,17 @@ def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng:
 
 
 def _by_bin(law: BinLaw, leaf_bin: Ints, values: Floats, bins: int) -> Floats:
-    """Average values of leaves over each bin, shape (bins, draws); uniformly where a bin has no share."""
+    """Average values of leaves over each bin, weighted by the leaves' shares plus 1e-12.
+
+    Args:
+        law: law with the leaves as bins.
+        leaf_bin: bin of each leaf, in rising order.
+        values: shape (leaves, draws), or what broadcasts to it.
+        bins: number of bins.
+
+    Returns:
+        Shape (bins, draws).
+    """
     shares = law.shares + 1e-12
     starts = np.searchsorted(leaf_bin, np.arange(bins))
     return np.asarray(np.add.reduceat(shares * values, starts) / np.add.reduceat(shares, starts))

@@ -68,6 +68,8 @@ def bin_means(numbers: NumberDraws, first: str, second: str) -> BinMeans:
 def covary_inside(numbers: NumberDraws, first: str, second: str, means: BinMeans) -> Floats:
     """Compute T, what two numbers vary together inside the bins of the first, shape (draws,).
 
+    It is `E(x z) - sum_k P(k) u_k m_k`, numbers from the middles of their ranges, by the released product.
+
     Args:
         numbers: of the release.
         first, second: columns as in `bin_means`, whose product was released.
@@ -86,7 +88,10 @@ def slopes_inside(numbers: NumberDraws, first: str, second: str) -> Floats:
         first, second: different columns with sums.
 
     Returns:
-        Shape (bins of the first, draws). Without a released product the slopes are those between bins, with the doubt.
+        Shape (bins of the first, draws), in the unit of the second over that of the first (`fit_slopes`). If the
+        product was released, T of `covary_inside` conditions them; the variance of its noise is that of the product
+        plus that of the sums of the second by rows, each times the squared distance of its bin from the mean. Without a
+        released product the slopes are draws of the prior: those between bins, with the doubt.
     """
     means = bin_means(numbers, first, second)
     spread = float(np.sqrt(numbers.variance(second, means.pair.sum(axis=0)).mean()))
@@ -258,7 +263,10 @@ class NumbersGiven(NumberDraws):
         return max(self.root.units * float(self.share.mean()), 1.0)
 
     def units_with(self, names: Scope) -> Floats:
-        """Estimate the number of units with these states whose numbers were seen, in every draw."""
+        """Estimate the number of units with these states whose numbers were seen, in every draw, shape (draws,).
+
+        It is that of all records (`NumberDraws.units_with`) times the share with these states, at least 1.
+        """
         return np.maximum(self.root.units_with(names) * self.share, 1.0)
 
     def rows(self, name: str, family: Scope) -> Floats:

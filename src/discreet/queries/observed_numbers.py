@@ -61,19 +61,23 @@ class ObservedNumber:
 
     @property
     def code(self) -> int | None:
-        """Bin of a single number; None for a comparison."""
+        """Position of the bin that holds a single number; None for a comparison."""
         return bisect_right(self.variable.bins, self.range.low) if self.range.value else None
 
     def inside(self, bin: int) -> BinLaw:
-        """Return the law inside a bin."""
+        """Return the law inside one bin: its leaves with their shares, LEAST_SHARE added, and edges."""
         leaves = np.flatnonzero(self.bins == bin)
         edges = self.law.edges[leaves[0] : leaves[-1] + 2]
         return BinLaw(edges, self.law.shares[leaves] + LEAST_SHARE, self.law.rises[leaves], self.law.integer)
 
     def part(self, bin: int, law: BinLaw | None = None) -> Floats:
-        """Compute the part of a bin's numbers that lies in the range, shape (draws,), by its law or another one.
+        """Compute the part of a bin's numbers that lies in the range, shape (draws,).
 
         It is exactly 1 or 0 where the range has all or none of the bin.
+
+        Args:
+            bin: position of the bin.
+            law: law inside this bin, with any number of draws; None for the column's own (`inside`).
         """
         law = self.inside(bin) if law is None else law
         low, high = self.interval
@@ -84,7 +88,11 @@ class ObservedNumber:
         return np.asarray(law.within(low, high).shares.sum(axis=0) / law.shares.sum(axis=0))
 
     def parts(self) -> Floats:
-        """Compute the parts of all states, shape (size, draws); a missing number lies in no range."""
+        """Compute the part of each state that lies in the range, shape (size, draws), by the law inside bins.
+
+        Of a single real number it is the part of the short interval that stands for it. A missing number lies in no
+        range: 0.
+        """
         parts = np.zeros((self.variable.size, self.law.shares.shape[1]))
         for bin in range(len(self.variable.edges) - 1):
             parts[bin] = self.part(bin)
@@ -117,7 +125,9 @@ class ObservedNumber:
     def part_ends(self) -> tuple[Floats, Floats]:
         """Compute the least and the largest part of each state over all laws inside leaves, shape (size, draws) each.
 
-        A single number stands for its leaf. A missing number lies in no range: both parts of its state are 0.
+        A leaf counts for the least part only if the range has all its numbers, and for the largest if it has some. Both
+        are shares of the bin by leaves, with LEAST_SHARE added to each leaf, and at most 1. A single number stands for
+        its leaf: both parts are the leaf's share. A missing number lies in no range: both parts of its state are 0.
         """
         surely = np.ones(len(self.bins), bool)
         maybe = surely.copy()
@@ -185,7 +195,7 @@ def observe_numbers(
 
     Returns:
         For each variable what is observed of it, in the given order. The law of a number with sums is that of the
-        release, tilted to its means given the observed states; of any other that of its bins.
+        release, tilted to its means given the observed states; of any other that of its bins. Its leaves are bins then.
     """
     observed = list[Seen]()
     for name, seen in ranges:
@@ -204,7 +214,17 @@ def observe_numbers(
 
 
 def _find_interval(variable: Variable, seen: NumberRange, edges: Floats) -> tuple[float, float]:
-    """Find the ends of a range; of a single real number those of a short interval at it, inside its leaf."""
+    """Find the ends of a range.
+
+    A single real number has an interval of length 0; a short one is returned in its place: WINDOW times the length of
+    its leaf (or bin), from the number on, or ending at the upper edge of the leaf if it would reach beyond. A single
+    whole number has its own interval, from it to the next number.
+
+    Args:
+        variable: numeric variable.
+        seen: what is observed of it.
+        edges: of the leaves, or of the bins without a ruler.
+    """
     low, high = seen.ends(variable)
     if low < high:
         return low, high
@@ -228,9 +248,10 @@ def add_observed(
             variable and of these, shape `(size, *sizes, draws)`; for others the part is that of the bin.
 
     Returns:
-        Laws of a network with a child for each comparison, and for each single number that has rows. A single number
-        is also observed in its bin. A child is named as its comparison is written, in brackets if there is a variable
-        of this name.
+        Laws of a network with a child for each comparison and each one of several states, and for each single number
+        that has rows. A child has the states "out" and "in", the second with the parts as probability, and "in" is
+        observed. A single number is also observed in its bin. A child is named as its comparison is written, in
+        brackets (perhaps several) if there is a variable of this name. Without any child the network stays.
     """
     network, tables, evidence = laws.cells.network, dict[str, Floats](), dict(laws.evidence)
     parents = dict[str, Scope]()
@@ -307,7 +328,7 @@ def _part_by_row(observed: ObservedNumber, bin: int, grid: NumberGrid, offsets: 
         observed: the number.
         bin: that the range cuts.
         grid: of the column.
-        offsets: mean of the row's numbers in the bin less its middle, shape (rows, draws).
+        offsets: mean of the row's numbers in the bin less its middle, shape (rows, draws). The part has the same shape.
     """
     law, rows = observed.inside(bin), offsets.shape[0]
     many = BinLaw(law.edges, np.tile(law.shares, rows), np.tile(law.rises, rows), law.integer)

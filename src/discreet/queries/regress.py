@@ -341,7 +341,7 @@ class Regression(Result):
 
     @property
     def _target_type(self) -> NumberType:
-        """Type of the target's numbers: of dates, times or others."""
+        """Type of the target's numbers: of dates or times if it is in `dates`, else of real numbers."""
         return NUMBER_TYPES[dict(self.dates).get(self.target, "real")]
 
     def at(self, values: Mapping[str, float], *, level: float = DEFAULT_LEVEL) -> NamedRow:
@@ -484,10 +484,12 @@ def number_moments(posterior: PosteriorDraws, target: str, on: Sequence[str]) ->
         on: covariates, numeric or categorical.
 
     Returns:
-        Moments in every draw; each of two states and more has a column, but the first.
+        Moments in every draw (`read_moments`), of all records. A number has one column, and a categorical variable one
+        for each state except the first; the target is last.
 
     Raises:
-        InputError: as `regress`; no sums of a number; or no sums or table of two variables together, which are named.
+        InputError: as `regress`; a target that is not numeric; no sums of squares of a number; or two variables of
+            which nothing was released together (`are_together`), which are named.
     """
     schema = posterior.network.schema
     names = (*_check_covariates(schema, target, on, "linear"), target)
@@ -611,7 +613,7 @@ def _fit_linear(
 
 
 def _measures_numbers(numbers: NumberDraws | None, names: Scope, schema: Schema) -> bool:
-    """True if there is a numeric variable, and squares of all of them were released; False without sums."""
+    """True if some variable is numeric, and the squares of all numeric ones were released; False without sums."""
     numeric = [name for name in names if schema[name].numeric]
     return numbers is not None and bool(numeric) and all(numbers.measures(name, name) for name in numeric)
 
