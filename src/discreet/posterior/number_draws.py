@@ -340,7 +340,7 @@ class NumberDraws:
         return max(self.evidence.records[0], 1.0)
 
     def units_with(self, names: Scope) -> Floats:
-        """Estimate the number of units that have the numbers of some columns: of that pair which the fewest have together.
+        """Estimate the number of units that have the numbers of some columns: the pair that the fewest have decides.
 
         The number of units is multiplied by the share of records in which both numbers of a pair were seen, a mean over
         draws, the least of all pairs. Of a single number it is the share that has it, and without any number 1. For
@@ -573,7 +573,7 @@ class NumberDraws:
         return BinLine(means, covariances, most, inside)
 
     def moment_deviation(self, first: str, second: str) -> float:
-        """Compute the standard deviation of the noise of the mean product of two columns, in the product of their units.
+        """Compute the standard deviation of the noise of the mean product of two columns, in their units.
 
         It does not depend on whether the product was released; the number of records is averaged over draws.
         """
@@ -819,7 +819,7 @@ def _complete_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
 
 
 def _join_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
-    """Compute the law of a column's bins and the rows of a family, shape (bins, rows, draws), without missing numbers."""
+    """Compute the law of a column's bins, gaps left out, and the rows of a family, shape (bins, rows, draws)."""
     law = numbers.joint((name, *family))[: numbers.grids[name].bins]
     return np.asarray(law.reshape(len(law), -1, law.shape[-1]))
 

@@ -124,13 +124,13 @@ class TiltedColumn:
         return np.asarray(numbers.reshape(self.grid.bins, TILTS, LEVELS) @ scipy.special.ndtri(levels) / LEVELS)
 
     def cells(self, codes: Mapping[str, Array], others: Scope) -> Array:
-        """Find the flat position of each record's cell, shape (records,); cells have the shape (bins, *sizes of others).
+        """Find the flat position of each record's cell, shape (records,), in a table of bins and the states of others.
 
         A record without a number is in the first bin.
 
         Args:
             codes: of the column and of `others`, shape (records,) each.
-            others: other variables of a family; none for the position of the bin alone.
+            others: other variables of a family, in the order of the axes; none for the position of the bin alone.
         """
         states = codes[self.grid.variable.name]
         places = [np.where(states < self.grid.bins, states, 0), *(codes[name] for name in others)]

@@ -555,7 +555,14 @@ class LatentCounts:
         self._laws, self._replicate_laws = (ParentLaws(cells, self._seed) for cells in both)
 
     def rows(self, node: str) -> RowDraws:
-        """Return the draws of a family; draw and keep it and its ancestors first if they are missing."""
+        """Return the draws of a family; draw and keep it and its ancestors first if they are missing.
+
+        Args:
+            node: child of the family.
+
+        Returns:
+            Counts, concentrations and probabilities, shape `(*parents, child, draws)` each, with their mean and usage.
+        """
         # From the roots down, because recursion along a long chain would be as deep as the chain is long.
         for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
             self._draw_family(name)
@@ -652,7 +659,8 @@ class LatentCounts:
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Draw the rows of a family, or of a part of it, that was measured as a whole.
 
-        A numeric variable alone whose bins are ordered (`_is_ordered`) is drawn by `_draw_ordered`.
+        A numeric variable alone whose bins are ordered (`_is_ordered`), and which was measured whole, is drawn by
+        `_draw_ordered`, and nothing else applies.
 
         Under `quick` with the learned prior, the child's margin and, with several parents, its tables with one parent
         are drawn first, and the chains start and end at them; the chains then take the evidence on these margins to be
@@ -670,7 +678,8 @@ class LatentCounts:
             rng: source of randomness.
 
         Returns:
-            Counts, concentrations and probabilities of each row in each draw; the counts sum to `totals`.
+            Counts, concentrations and probabilities of each row in each draw, their mean and the usage of the mixture;
+            the counts sum to `totals`.
         """
         values, variances = self._margins.coordinates(part)
         if self._is_ordered(part) and np.isfinite(variances).all():
@@ -760,7 +769,8 @@ class LatentCounts:
     ) -> RowDraws:
         """Draw counts of parts, each from its own margin alone, rake the rows' counts to all, draw probabilities anew.
 
-        Under the learned prior, a part of the child alone has the prior Dirichlet(1/2), or that of ordered bins.
+        Under the learned prior, a part of the child alone has the prior Dirichlet(1/2), or that of ordered bins. There
+        are PARTS_ROUNDS rounds of raking to several margins, and RAKING_ROUNDS to a single one.
 
         Args:
             rows: draws to move; not changed.
