@@ -381,7 +381,12 @@ def _join_grounds(answer: Answer, atoms: Atoms) -> Answer:
 
 
 def _join(answers: Sequence[Answer], list_of: Callable[[Answer], tuple[Item, ...]]) -> tuple[Item, ...]:
-    """List the items of all answers, each once, in the order of first occurrence; `list_of` reads those of one answer."""
+    """List the items of all answers, each once, in the order of first occurrence.
+
+    Args:
+        answers: to a question's queries.
+        list_of: reads the items of one answer.
+    """
     return tuple(dict.fromkeys(item for each in answers for item in list_of(each)))
 
 
