@@ -657,7 +657,9 @@ class NumberDraws:
             step: these draws are every `step`-th.
 
         Returns:
-            The column's own law with these shares, tilted inside the bins to these means; its mean is known.
+            The column's own law with these shares, which are normalised to sum 1, tilted inside the bins to these means
+            (`move_means`). Its mean is known: that of the bins' means, for whole numbers less the 1/2 by which they
+            stand for intervals.
         """
         grid, leaves = self.grids[name], self.evidence.payload.leaves(name)
         leaf_bin, shares = grid.bin_of_leaf(leaves), bins[: grid.bins] / bins[: grid.bins].sum(axis=0)

@@ -120,8 +120,9 @@ def fit_slopes(
     """Fit the slopes of lines inside the bins of a number, in every draw.
 
     The prior of each is the slope between neighbouring bins (`slope_between`), with an independent doubt of SLOPE_DOUBT
-    times the ratio of both standard deviations. T moves all of them, those with more weight in it more (Matheron's
-    rule). Its error is that of noise, of a covariance of `numbers.units` records, and of the mean number in each bin.
+    times the ratio of both standard deviations. The mean of T over the draws measures all of them together: each draw
+    moves its slopes to it, plus a simulated error, those with more weight in T more (Matheron's rule). The error's
+    variance is that of noise, of a covariance of `numbers.units` records, and of the mean number in each bin.
 
     Args:
         numbers: of the release.
@@ -130,7 +131,7 @@ def fit_slopes(
         together: T, what they vary together inside the bins, shape (draws,), and the variance of its noise; None if it
             was not measured.
         spread: standard deviation of what follows it.
-        rng: source of the doubt.
+        rng: source of the doubt and of the simulated error.
         step: the draws are every `step`-th.
 
     Returns:
@@ -160,7 +161,9 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
     """Move the mean offsets of rows in each bin to what lines inside bins say of them.
 
     The share of a row follows the number along a line, `P(row | x, k) = P(row | k) + slope (x - u_k)`, so that the
-    numbers of the row have the mean offset `slope Var(x | k) / P(row | k)` from those of the bin.
+    numbers of the row have the mean offset `slope Var(x | k) / P(row | k)` from those of the bin. Slopes are those of
+    `fit_slopes` for each row by itself; the offsets by sums enter them only by their sum over bins, `T = sum P(k, row)
+    (offset - mean of the bin)`.
 
     Args:
         numbers: of the release.

@@ -38,7 +38,7 @@ def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float 
         computed, bend at each bin; they are as wrong as this line would be inside one bin.
 
     Raises:
-        InputError: no sums of both numbers were released, or a level outside (0, 1).
+        InputError: a level outside (0, 1), no sums of both numbers were released, or both are the same number.
 
     Guarantee:
         No budget is spent; only the posterior is read.

@@ -621,7 +621,9 @@ def _measures_numbers(numbers: NumberDraws | None, names: Scope, schema: Schema)
 def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Floats:
     """Compute the covariances of the columns with the target, shape `(draws, columns)`, in the order of the covariates.
 
-    They use bin means for the columns, and for the target its mean given the covariate's state.
+    They are covariances over the states of a covariate's variable, of its columns with the target's mean given the
+    state: bin means for the columns of a number; for the target its number, or the indicator of the second of its two
+    states (`RegressionColumn.given`).
     """
     products = []
     for column in covariates:
@@ -640,7 +642,8 @@ def _fit_logistic(
     all covariates are categorical, the correction changes nothing.
 
     The linear predictor of the numbers is `x beta`. Its linear projection on the bins' means m is `m gamma` with
-    `Cov(m, x) beta = Cov(m, m) gamma`.
+    `Cov(m, x) beta = Cov(m, m) gamma`. The fit at the means gives gamma, and beta solves this; the intercept moves so
+    that the mean of the predictor stays.
 
     Args:
         law: laws of the variables.

@@ -921,11 +921,14 @@ def draw_latent_counts(
 ) -> LatentCounts:
     """Draw counts and probabilities jointly from noisy tables, in two passes.
 
-    The first pass draws all families from plain least squares, 4 to 16 times, to learn mixture weights and to simulate
-    the errors of the constrained fit; the second pass draws from the corrected fit. If there are contrasts or weighted
-    sums, or if the tables have more than MOST_REPEATED_CELLS cells together, there is no constrained fit, and the
-    second pass draws from plain least squares, too. Under a given prior with `doubt` the only pass draws from plain
-    least squares, without any correction. Families of the last pass are drawn at first use.
+    The first pass draws all families from plain least squares, to learn mixture weights (the rows' usage plus 1/2 for
+    each component) and to simulate the errors of the constrained fit. It has FIRST_PASS_DRAWS draws, fewer for large
+    families (FIRST_PASS_CELLS), but at least LEAST_FIRST_PASS_DRAWS. The second pass draws from the constrained fit:
+    with `doubt` bias-corrected and with cautious variances (`_Constrained.for_intervals`), else as it is
+    (`as_measured`). If there are contrasts or weighted sums, or if the tables have more than MOST_REPEATED_CELLS cells
+    together, there is no constrained fit, and the second pass draws from plain least squares, too. Under a given prior
+    with `doubt` the only pass draws from plain least squares, without any correction. Families of the last pass are
+    drawn at first use.
 
     Args:
         evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
