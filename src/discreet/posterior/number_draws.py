@@ -110,13 +110,16 @@ def number_evidence(evidence: Combined) -> NumberEvidence | None:
 def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
     """Pool several measurements of the same sums, each weighted by its precision: `sum(y / s^2) / sum(1 / s^2)`.
 
+    Offsets, moments, sums by rows and leaves are weighted each by their own scale s of the noise.
+
     Args:
         measured: sums over the same records and the same bins.
 
     Returns:
-        Sums that need not be whole, with noise of scale `sum(1 / s^2)^(-1/2)`. Those that differ from the most precise
-        ones in the law of the noise, in the number of steps that a unit counts, or in what there is, are left out, and
-        so are rulers with other leaves. If no others are left, the most precise sums themselves.
+        Sums that need not be whole, with noise of scale `sum(1 / s^2)^(-1/2)`; all else is that of the most precise
+        sums, by the noise of offsets, the first of equals. Those that differ from these in the law of the noise, in the
+        number of steps that a unit counts, or in what there is, are left out. Rulers with other leaves are left out of
+        the leaves alone. If no others are left, the most precise sums themselves.
 
     Example:
         >>> import discreet as dc
@@ -315,8 +318,9 @@ class NumberDraws:
             others: variables that a question conditions on.
 
         Returns:
-            Of the sums by rows of this column those that name most of the others, then most of what has observed
-            states, the first of equals; empty if none names any of the others.
+            Variables of the rows of one of this column's sums by rows: the one that names most of the others; of these
+            the one that names most variables with observed states (`states`); of equal ones the first. Empty if none
+            names any of the others.
         """
         families = [part.given for part in self.evidence.payload.rows_by_family if part.number == name]
         shared = {family: tuple(len({*family} & {*names}) for names in (others, self.states)) for family in families}
@@ -490,16 +494,17 @@ class NumberDraws:
         """Compute what the covariance of two columns has beyond that of their means in bins, by the released product.
 
         The prior of the mean product is that by the line between bins (`follow_bins`), with a doubt of PRODUCT_DOUBT
-        times the largest covariance. It is conditioned on the released product; the product by means in bins is taken
-        off. Last comes the sampling error of what varies inside bins, whose variance is raised to 0; numbers of the
-        records have none.
+        times the mean largest covariance. The released product, over the records with both numbers, conditions it
+        (`condition`). The product by means in bins is taken off: that of the records' own means, under the shares of
+        the pair that are expected among the records (`count_shares`). Last comes the sampling error of what varies
+        inside bins, whose variance is raised to 0; numbers of the records have none.
 
         Args:
             first, second: different columns whose product was released.
             pair: law of their bins, shape `(bins, bins, draws)`; sums to 1 for each draw.
 
         Returns:
-            Shape `(draws,)`, in the unit of the product.
+            Shape `(draws,)`, in the product of both units.
         """
         sides = (self.grids[first], self.grids[second])
         a, b = (grid.centred for grid in sides)
@@ -729,10 +734,12 @@ def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, r
 def _read_column(numbers: NumberDraws, name: str) -> Column:
     """Read a column from its sum of offsets, its square and its ruler.
 
-    Mean offsets and squares have the prior of the law inside bins (`_law_inside`), with a doubt of INSIDE_DOUBT half
-    widths. The released sum conditions the offsets; a released square the squares, which else keep their prior. Last,
-    sampling errors are added to both. Offsets are limited to WIDEST half widths of their bins before and after that,
-    and the law is tilted to them.
+    The law inside the bins is drawn first (`_law_inside`). Mean offsets have its means as prior, with a doubt of
+    INSIDE_DOUBT half widths of bins (averaged over leaves); the released sum conditions them (`condition`), and they
+    are limited to WIDEST half widths. The law is tilted to them, and gives the variance inside each bin. Squares have
+    the prior of offsets and that variance, with a doubt that corresponds to the one of offsets; a released square
+    conditions them. Last, a sampling error is added to each offset, with the variance inside the bin over its records
+    plus 1, and to the squares as it follows from this; offsets are limited and the law is tilted again.
 
     Args:
         numbers: of the release.

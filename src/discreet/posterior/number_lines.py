@@ -201,7 +201,8 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
 def slope_between(means: BinMeans) -> Floats:
     """Compute the slope of least squares through the means of each bin and its neighbours, shape (bins, draws).
 
-    Bins are weighted by their shares. The first and the last have one neighbour; a single bin has slope 0.
+    Bins are weighted by their shares. The first and the last have one neighbour; a single bin has slope 0. A variance
+    of means below LEAST_WEIGHT is raised to it where it divides.
     """
     slopes = np.zeros_like(means.own)
     for bin in range(len(slopes)):
@@ -279,8 +280,10 @@ class NumbersGiven(NumberDraws):
     def column(self, name: str) -> Column:
         """Read a numeric column among the records with these states, once.
 
-        Mean offsets are those given the states (`offsets_given`). The spread inside bins is that of all records, times
-        one factor in each draw, by which the column has the variance of `variance_given`.
+        Shares of bins are those given the states. Mean offsets are those given the states (`offsets_given`), and the
+        law is that of all records tilted to them (`NumberDraws.given`). The spread inside bins is that of all records,
+        times one factor in each draw, by which the column has the variance of `variance_given`; squares follow from
+        both.
         """
         if name not in self._columns:
             known, middles = self.root.column(name), self.grids[name].centred[:, None]
@@ -316,7 +319,8 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
         states: codes by variable, at least one.
 
     Returns:
-        The same sums under the law given these states, with LEAST_SHARE added to each cell of it.
+        The same sums under the law given these states, with LEAST_SHARE added to each cell of it. Sampling errors have
+        the same stream; gaps and unbiased shares are those of `numbers`.
     """
 
     def joint(scope: Scope) -> Floats:
@@ -331,11 +335,20 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
 def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> Floats:
     """Divide the covariance of two columns among the states of a variable, as the comment above derives it.
 
-    The covariance of a state is read along the lines between its bins (`follow_bins`), from the drawn law and, where a
-    table has all the variables, from unbiased shares; the two are weighted by precision. Its doubt is that of the
-    slopes inside bins, and more where the covariance of all records is missed or cells were raised. What all states
-    together miss of the covariance of all records is then divided among them, in proportion to share and doubt, and
-    doubt is drawn.
+    The covariance of a state is read along the lines between its bins (`follow_bins`) twice: from the drawn law, with a
+    doubt of STATE_DOUBT times the largest covariance, and from unbiased shares, with their variance over the draws. The
+    two are weighted by precision. Where no table has all the variables, both are from the drawn law.
+
+    The rest is the covariance of `numbers` less the sum over states of share times (covariance plus product of the
+    means' differences from those of all).
+
+    The doubt of a state is the root of the sum of three squares: the doubt of slopes inside bins; the doubt of what is
+    missed, the rest's mean and NOISE_DOUBT times its deviation, relative to the largest covariance; and RAISED_DOUBT
+    times the square of what raised cells take from the covariance, relative to the largest.
+
+    Each state has a normal error of this doubt; a part COMMON of its variance is the same in all states. States then
+    move in proportion to share and doubt, until their sum meets the rest, but for the variance of the rest over the
+    draws.
 
     Args:
         numbers: of all records, or of those with observed states of other variables.

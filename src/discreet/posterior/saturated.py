@@ -201,7 +201,14 @@ def projected(cells: Tables, network: Network) -> Tables:
         return forward_pass([narrow for narrow, wide in families if narrow != wide], cells)
 
     def family(node: str) -> Floats:
-        """Compute the rows of a node, shape `(*parents, child, draws)`; InputError if their law is too large."""
+        """Compute the rows of a node, shape `(*parents, child, draws)`.
+
+        A family of both networks is taken as it is; any other from its law, with the mean of the other network's rows,
+        or uniform rows, where a condition is impossible.
+
+        Raises:
+            InputError: the family's law exceeds the memory budget.
+        """
         narrow = network.family(node)
         wide = cells.network.family(node)
         if narrow == wide:

@@ -251,11 +251,13 @@ class Answers(tuple[Answer, ...], Result):
         """Return the answers with intervals that hold for all rows at once, with the probability of the level.
 
         For each draw the largest deviation from the mean over all rows counts, relative to the half of the interval on
-        its side. The quantile of these at the answers' level, at least 1, is one factor, by which all intervals are
-        stretched from their means. Ends of probabilities stay within 0 and 1.
+        its side (of "law_lower" and "law_upper", where there are such). The quantile of these at the answers' level, at
+        least 1, is one factor, by which all intervals are stretched from their means. Ends of probabilities stay within
+        0 and 1. Draws with impossible evidence are left out. Each answer gets a sentence in `concerns`.
 
         Raises:
-            InputError: no answers, other levels, answers without draws, or with weights, or of other posteriors.
+            InputError: no answers, other levels, answers without draws, with weights, or with other numbers of draws;
+                or no draw in which the evidence of all answers is possible.
         """
         together: Answers = above("Answers.simultaneous")(self)
         return together
@@ -304,7 +306,8 @@ def _list_shown(answer: Answer) -> Iterator[dict[str, Any]]:
     Returns:
         For each row of the answer "query", "state", its numbers and "basis", with the first line of `_list_state`; then
         for each further line a row of "query" and "state" only. Rows after the first are written relative to the first.
-        For a query of a number "state" is the quantity alone, such as "mean", because the query names the variable.
+        A row with "law_lower", such as that of a query of a number, has the values of its state alone, one a line:
+        "mean" without the variable, which the query names.
     """
     for index, row in enumerate(answer.rows):
         states = _list_state(row, None if index == 0 else answer.rows[0])

@@ -259,15 +259,17 @@ def find_possible(moments: NumberMoments, rng: np.random.Generator, between: Com
     """Draw those moments anew that no columns can have, among the possible ones and from the law of all draws.
 
     Args:
-        moments: draws; the means go with the covariances.
+        moments: draws of means and covariances; not changed. Unknown covariances may be anything.
         rng: source of randomness.
         between: by which unknown covariances follow.
 
     Returns:
-        The same moments where they are possible, which is where the least eigenvalue of the correlations is above
-        -SMALLEST_EIGENVALUE. Others start on the way to independent columns, as near as possible (`_make_possible`),
-        and move by SLICES elliptical slices through other draws' differences from the mean. A slice that finds nothing
-        possible in SHRINKS trials leaves its draw where it is.
+        The same moments where they are possible with unknown covariances completed: where the least eigenvalue of the
+        correlations is at least -SMALLEST_EIGENVALUE. All others start at the nearest possible point on the way to
+        independent columns (`_make_possible`). They move by SLICES elliptical slices: each turns the draw's difference
+        from the mean towards that of a draw picked at random, by a random angle that shrinks towards 0 until the result
+        is possible (`are_possible`). A slice that finds nothing possible in SHRINKS trials leaves its draw where it is.
+        Means move with the covariances.
     """
     # Columns that follow from each other in the tables have a least eigenvalue of 0 in every draw, which stays.
     wrong = np.flatnonzero(_least_eigenvalues(between.fill(moments.covariances)) < -SMALLEST_EIGENVALUE)
@@ -455,7 +457,8 @@ def _covary(
     Of two numbers it is that of `NumberDraws.covariance`; where one may be missing, the correlation of the records with
     both is taken for that of all: the covariance is multiplied by the ratio of the standard deviations of all and of
     these, but not with `binned`. Of a number and states it is by the number's means in bins and states (`offsets_by`,
-    or the column's own with `binned`); of two categorical variables by their table alone.
+    or the column's own with `binned`); of two categorical variables by their table alone. Variances that divide are
+    raised to LEAST_VARIANCE.
 
     Args:
         law: of both.

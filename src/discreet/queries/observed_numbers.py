@@ -110,7 +110,8 @@ class ObservedNumber:
         """Compute mean and variance of the numbers in the range less those of all numbers, in each bin.
 
         Returns:
-            Two arrays of shape (bins, draws); 0 in bins of which the range has all or none.
+            (differences of means, differences of variances), shape (bins, draws) each, under the law inside the bin, in
+            the unit of the number and its square; 0 in bins of which the range has all or none (`cut`).
         """
         means, variances = np.zeros((2, len(self.variable.edges) - 1, self.law.shares.shape[1]))
         for bin in self.cut:
@@ -194,8 +195,10 @@ def observe_numbers(
         step: as it says.
 
     Returns:
-        For each variable what is observed of it, in the given order. The law of a number with sums is that of the
-        release, tilted to its means given the observed states; of any other that of its bins. Its leaves are bins then.
+        For each variable what is observed of it, in the given order: `ObservedStates` for several states, which has no
+        law, else `ObservedNumber`. The law of a number with sums is that of the release, with the ruler's leaves as
+        bins, tilted to its means given the observed states. The law of any other number has its own bins, with the law
+        `inside` them.
     """
     observed = list[Seen]()
     for name, seen in ranges:
@@ -279,6 +282,9 @@ def find_row_parts(
 ) -> tuple[Scope, Floats] | None:
     """Compute the part of each bin that lies in a range, by the rows of the family that has most of the targets.
 
+    Inside a cut bin the law of each row is the bin's, tilted to the row's mean (`_part_by_row`), which lines inside
+    bins move (`row_offsets`). Rows are weighted by their law given the observed states, LEAST_SHARE added.
+
     Args:
         laws: given the observed states alone, under every `step`-th draw.
         observed: the number.
@@ -287,10 +293,12 @@ def find_row_parts(
         step: as it says.
 
     Returns:
-        As `rows` of `add_observed`; None if the range cuts no bin, if no sums by rows have a target, or if the table
-        would have more than MOST_ROW_VALUES values. Parts of a cut bin are limited to [0, 1]; of a single number they
-        are likelihoods, whose mean over the rows is 1 in each cut bin, divided by the largest of all if that is above
-        1. Other bins have the same part in all rows.
+        As `rows` of `add_observed`, over the unobserved variables of the family (`family_for`). None for several
+        states, if the range cuts no bin, if the number has no sums, if the family has no target, or if the table would
+        have more than MOST_ROW_VALUES values. In a cut bin a row has the part of the bin plus that of the row's law
+        less its mean over the rows, limited to [0, 1]. For a single number they are likelihoods, whose mean over the
+        rows is 1 in each cut bin, all divided by the largest of all if that is above 1. Other bins have the same part
+        in all rows.
     """
     name, states = observed.variable.name, laws.evidence
     if isinstance(observed, ObservedStates) or not observed.cut or name not in numbers.grids:

@@ -378,8 +378,9 @@ def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
         theta: probabilities, shape `(*parents, child)`, without an axis of draws.
 
     Returns:
-        For each numeric variable its law, by name: log-linear with the exact shares of its bins, or uniform if these
-        exceed the limits of exact inference. Empty without numeric variables.
+        For each numeric variable its law, by name, with a single draw: log-linear with the exact shares of its bins;
+            or, if these exceed the limits of exact inference, uniform, with bins of equal share (only the law inside is
+            used). Empty without numeric variables.
     """
     laws = dict[str, BinLaw]()
     single = Tables(theta.network, lambda node: theta[node][..., None], draws=1)

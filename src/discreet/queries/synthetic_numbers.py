@@ -251,6 +251,8 @@ class ReleasedNumbers:
     def of_draw(self, laws: Mapping[str, BinLaw], theta: Tables, which: int | None) -> SyntheticNumbers:
         """Make the numbers of the records of a draw, fitted over FITTED_RECORDS records of a fixed seed.
 
+        Columns with sums are tilted (`_tilt_column`) and linked (`_link_columns`); all others follow `laws`.
+
         Args:
             laws: of all numeric columns, inside their bins.
             theta: of which the records are drawn, without an axis of draws.
@@ -285,13 +287,14 @@ def _tilt_column(numbers: NumberDraws, name: str, which: int | None, codes: Mapp
     """Fit the parts of a column's mean offsets over some records, and then the law inside bins (`_fit_ruler`).
 
     A part is the mean by the rows of one family less the other families' parts, averaged over the records of each cell.
-    One family's part is its mean itself; several are fitted in turn, SWEEPS times. Without sums by rows the only part
-    is the column's own offset in each bin.
+    One family's part is its mean itself; several are fitted in turn, SWEEPS times, from 0. Without sums by rows the
+    only part is the column's own offset in each bin. The law inside is the column's in that draw, LEAST_SHARE added to
+    each leaf.
 
     Args:
         numbers: under every draw.
         name: of the column.
-        which: draw; None for the mean of all, weighted by shares of cells.
+        which: draw; None for the mean of all, weighted by shares of cells (`_pick`).
         codes: of all variables of the records; those without a number are left out.
     """
     grid, column, payload = numbers.grids[name], numbers.column(name), numbers.evidence.payload

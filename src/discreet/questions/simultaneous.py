@@ -24,10 +24,12 @@ def widen_together(answers: Answers) -> Answers:
         answers: with their draws, equally weighted, of one posterior.
 
     Returns:
-        The answers, with longer intervals; ends of probabilities stay within 0 and 1.
+        The answers, with longer intervals; ends of probabilities stay within 0 and 1. Each has a sentence more in
+        `concerns`.
 
     Raises:
-        InputError: no answers, other levels, answers without draws, with weights, or of posteriors of other draws.
+        InputError: no answers, other levels, answers without draws, with weights, or with other numbers of draws; or no
+            draw in which the evidence of all answers is possible.
 
     Source:
         Besag, Green, Higdon and Mengersen (1995), *Bayesian computation and stochastic systems*, section 6.3, for
