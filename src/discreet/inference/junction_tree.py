@@ -443,9 +443,10 @@ def _find_holders(
 ) -> dict[str, tuple[int, bool, tuple[int, ...]]]:
     """Find the smallest clique or separator that contains each variable; its marginal is computed there.
 
+    Of equal ones the first counts, a clique's separator before the clique.
+
     Returns:
-        By variable: position of the clique, whether its separator is meant, and the axes to sum over; the first of
-            equal ones, a clique's separator before the clique.
+        For each variable the position of the clique, whether its separator is meant, and the axes to sum over.
     """
     holders: dict[str, tuple[int, bool, tuple[int, ...]]] = {}
     least: dict[str, int] = {}

@@ -103,9 +103,11 @@ class NumberMoments:
         """Compute ridge regression on the posterior means of the moments, shape `(columns + 1,)`.
 
         Coefficients of draws have heavy tails where noise is large, so that their mean may be far off. Moments are
-        averaged over draws first. The slopes of standardised columns solve `(R + ridge I) b = r`, with R and r the mean
-        covariances over the mean deviations. The ridge is the root mean square, over all pairs of columns and target,
-        of the correlations' standard deviations over the draws: it vanishes with them. The intercept is last.
+        averaged over draws first. The slopes of standardised columns solve `(R + ridge I) b = r` by least squares; R
+        and r are the averaged covariances, divided by the roots of the averaged variances (at least the smallest
+        float). The ridge is the root mean square, over all pairs of columns and target, of the standard deviations over
+        draws of the covariances, in the same scale: it vanishes with them. Slopes are returned in the columns' own
+        units, the intercept last.
         """
         means, covariances = self.means.mean(axis=0), self.covariances.mean(axis=0)
         unit = np.sqrt(np.maximum(np.diag(covariances), np.finfo(float).tiny))

@@ -100,7 +100,7 @@ class ObservedNumber:
 
     @property
     def cut(self) -> list[int]:
-        """Bins of which the range has some numbers and not all."""
+        """Bins of which the range has some numbers and not all; a single real number cuts its bin."""
         ends = np.array(self.variable.edges)
         low, high = self.interval
         some = (ends[1:] > low) & (ends[:-1] < high) & ((ends[:-1] < low) | (ends[1:] > high))
@@ -354,7 +354,11 @@ def bound_event(event: Floats, everything: Floats, parts: Sequence[tuple[Floats,
             of the axes.
 
     Returns:
-        (lower, upper), shape `(events, draws)`. Of several variables the part of a cell is bounded by Frechet's
+        (lower, upper), shape `(events, draws)`. For the upper bound the observed records take, in every cell, as much
+        of the event as the largest part allows, and of the rest only what the least part still forces; the bound is the
+        event's share of both, summed over cells. The lower bound is 1 less the upper bound of the rest. Of several
+        variables the part of a cell is bounded by Frechet's inequalities: at most the least of theirs, at least their
+        sum less the number of others. Where no record can be among those observed, the bounds are 0 and 1.
         inequalities: at most the least of theirs, at least their sum less the number of others. Where no record can be
         among those observed, the bounds are 0 and 1.
     """

@@ -304,9 +304,10 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
 
     Returns:
         Shares of the variance of the first-order sum. They sum to 1 and may be negative, because each is a covariance
-        with the sum. Tables are sorted by share, rows by absolute share, without those below LEAST_SHOWN_SHARE.
-        Shares are exact for the given draws; with n draws their relative error is about `1 / sqrt(n)`. Shares of the
-        noise are None without replicate draws.
+        with the sum. Tables are sorted by share, rows by absolute share, without those below LEAST_SHOWN_SHARE. Shares
+        are exact for the given draws; with n draws their relative error is about `1 / sqrt(n)`. Shares of the noise are
+        None without replicate draws. Beside them are the squared correlation of the sum with the exact answer
+        (`explained`) and the pseudo-record that moves the answer most (`record`).
 
     Raises:
         InputError: a query with evidence on its own target, impossible evidence, too many cells that bear on the query,

@@ -374,13 +374,14 @@ def make_arrow_schema(schema: Schema) -> pa.Schema:
 def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
     """Compute the law of each numeric variable inside its bins.
 
+    It is log-linear with the exact shares of the bins. If these exceed the limits of exact inference it is uniform,
+    with bins of equal share, because only the law inside them is used.
+
     Args:
         theta: probabilities, shape `(*parents, child)`, without an axis of draws.
 
     Returns:
-        For each numeric variable its law, by name, with a single draw: log-linear with the exact shares of its bins;
-            or, if these exceed the limits of exact inference, uniform, with bins of equal share (only the law inside is
-            used). Empty without numeric variables.
+        Laws by name, with a single draw; empty without numeric variables.
     """
     laws = dict[str, BinLaw]()
     single = Tables(theta.network, lambda node: theta[node][..., None], draws=1)

@@ -1065,9 +1065,10 @@ class _Constrained:
 def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
     """Fit the tables by nonnegative least squares, and simulate the errors of such fits.
 
-    All tables sum to the plain estimate of the total, at least 1. Up to NOISES_PER_DRAW noise replicates of the records
-    of each draw are fitted, fewer for large tables but at least one, to ROUGH_TOLERANCE. The released tables are fitted
-    to FIT_TOLERANCE.
+    All tables sum to the plain estimate of the total, at least 1. The released tables are fitted to FIT_TOLERANCE. Each
+    draw's simulated records get noise of the release's law several times, each time fitted to ROUGH_TOLERANCE:
+    NOISES_PER_DRAW times, or fewer where all tables would then have more than MOST_REPEATED_CELLS cells, or the largest
+    more than CELLS_WORTH_REPEATING; but at least once.
 
     Args:
         noisy: released tables, of one repetition.
