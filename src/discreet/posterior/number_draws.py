@@ -555,9 +555,10 @@ class NumberDraws:
             laws: of their bins, shape `(bins, bins, draws)` each; sum to 1 for each draw, cells may be negative.
 
         Returns:
-            The largest covariance is WIDEST times both standard deviations; each of the two lines is limited to it, in
-            absolute value. The doubt has SLOPE_DOUBT about slopes inside bins, and how much means of bins vary over the
-            draws.
+            The covariance of each law is the mean of the two lines, each limited to the largest covariance in absolute
+            value: WIDEST times both standard deviations. The doubt is this largest one times the mean over both columns
+            of `sqrt(SLOPE_DOUBT^2 sum_k (P(k) Var(x | k))^2 / Var(x)^2 + v^2)`, v the variance of the means of bins
+            over the draws relative to Var(x).
         """
         columns = [self.column(name) for name in names]
         spreads = [np.sqrt(np.maximum(self.variance(each, self.column(each).bins), LEAST_SHARE)) for each in names]
@@ -605,9 +606,9 @@ class NumberDraws:
             step: as it says.
 
         Returns:
-            `E x^2 - (E x)^2` under `bins`, with the column's own mean offsets and squares inside bins, which are
-            released ones or those of its prior. It is at least the variance of the means of bins, and at most this plus
-            what the widths of the bins allow.
+            `E x^2 - (E x)^2`. `E x` and the middles of bins are under `bins`; to their squares is added the mean of the
+            column's squares inside bins, under the column's own shares, which are released ones or those of its prior.
+            It is at least the variance of the means of bins, and at most this plus what the widths of the bins allow.
         """
         column, middles = self.column(name), self.grids[name].centred[:, None]
         offsets, second = column.offsets[:, ::step], (column.bins * column.squares).sum(axis=0)[::step]
@@ -789,9 +790,10 @@ def _complete_column(numbers: NumberDraws, name: str) -> Column:
 
         o_k + sum over rows of (P(row | k) - P(row | k, both seen)) o_(k, row),
 
-    by the family that moves it most: the one that gaps depend on, while others move it by what they tell of that one.
-    Where rows have gaps, too, those seen are taken for all rows of the numbers that were seen; and a gap of another
-    column is taken to depend on this number by its bin alone. Squares in a bin move with its mean.
+    by the family that moves the column's mean most, on average over the draws: the one that gaps depend on, while
+    others move it by what they tell of that one. Where rows have gaps, too, those seen are taken for all rows of the
+    numbers that were seen; and a gap of another column is taken to depend on this number by its bin alone. Squares in a
+    bin move with its mean.
 
     Offsets are limited to WIDEST half widths of their bins. A column without gaps of its own, or without sums by rows,
     keeps its offsets and squares; only the shares of its bins are those of complete records.
@@ -837,15 +839,17 @@ def expect_counted(shares: Floats, units: float) -> Floats:
     """Expect the shares among the records that were counted, given drawn ones of the population.
 
     Sums are of those records. Drawn shares differ from theirs by a sampling error of variance `p (1 - p) / n`; what
-    they vary beyond it is the noise of the tables, which both have in common. Where that is less than `CLEAR_NOISE`
-    Monte Carlo errors of the variances of all cells, there is no such noise.
+    they vary beyond it is the noise of the tables, which both have in common. Where that, summed over all cells, is
+    less than `CLEAR_NOISE` Monte Carlo errors of the variances, there is no such noise, and all draws get the mean
+    shares.
 
     Args:
         shares: drawn, shape `(cells, draws)`; sum to 1 for each draw.
         units: n.
 
     Returns:
-        `mean + (1 - p (1 - p) / (n var)) (shares - mean)`, the factor at least 0; same shape, sums to 1.
+        `mean + (1 - p (1 - p) / (n var)) (shares - mean)`, p the mean and var the variance of a cell over the draws,
+        the factor at least 0; same shape, sums to 1.
     """
     mean, variance = shares.mean(axis=-1, keepdims=True), shares.var(axis=-1, keepdims=True)
     sampling = np.maximum(mean * (1 - mean), 0.0) / units
@@ -944,8 +948,11 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, 
 def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng: np.random.Generator) -> Floats:
     """Draw the shares of a bin's leaves: halves of halves, each split on a grid by its noisy counts.
 
-    The share of a half has a Beta prior of SPLIT_CONCENTRATION records, around the expected one limited to .02 and .98,
-    and a normal likelihood of the noise and of a binomial count. The records of a half are raised to .001.
+    The records of the first half are estimated by half the bin's records plus half the difference of the halves'
+    counts. The share of a half has a Beta prior of SPLIT_CONCENTRATION records, around the expected one limited to .02
+    and .98, and a normal likelihood of this estimate, with the variance of the noise and of a binomial count. It is
+    drawn from GRID_POINTS intervals, evenly spread inside one of them (on the scale of the arc sine of its root). The
+    records of a half are raised to .001.
 
     Args:
         counts: noisy records of the leaves, a power of two of them.

@@ -355,10 +355,10 @@ def _list_bins(answers: Sequence[Answer]) -> list[str]:
 def _describe_law(answer: Answer) -> str:
     """Describe which law inside bins an answer that was read from sums assumes.
 
-    It assumes none if "lower" equals "law_lower" in all rows (or is the only one); the text adds "beside what is
-    assumed" if the answer has assumptions. Otherwise, without evidence or with an assumption, the text says that the
-    interval holds for every law inside; and given evidence without an assumption, that numbers lie inside a bin as in
-    the whole column, except for their mean.
+    It assumes none if "lower" equals "law_lower" in all rows (a row without "law_lower" counts as equal); the text adds
+    "beside what is assumed" if the answer has assumptions. Otherwise, without evidence or with an assumption, the text
+    says that the interval holds for every law inside; and given evidence without an assumption, that numbers lie inside
+    a bin as in the whole column, except for their mean.
     """
     if all(row["lower"] == row.get("law_lower", row["lower"]) for row in answer.rows):
         return "no law inside bins is needed" + " beside what is assumed" * bool(answer.assumes)

@@ -335,8 +335,8 @@ def condition_on(
 ) -> ConditionedPosterior:
     """Condition the draws of a posterior, and their replicates if it has some, on evidence.
 
-    Single states are observed as they are. A comparison, a number or one of several states is observed by a new child
-    of its variable (`add_observed`), with the same part of a bin in all rows.
+    Single states are observed as they are. A comparison, or one of several states, is observed by a new child of its
+    variable, with the same part of a bin in all rows; a single number is observed by its bin (`add_observed`).
 
     The joint law is fitted here if it was not yet; probabilities are computed at their first use.
 
@@ -409,10 +409,10 @@ def follow_lines(
 
     The law before is that of `give_numbers`. Each observed number with sums moves the mean: by the slope inside its bin
     times the offset of its mean from the bin's (`shifts`), averaged over its bins with their probabilities given the
-    evidence. The variance changes by the average of slope squared times the change of its variance. A number that
-    shares no released sum with this one acts through a number between (`find_middle`, `_follow_chain`), whose bins then
-    replace the law; changes of all observed numbers add up. Several states as evidence, and numbers without sums, move
-    nothing.
+    evidence; a single number has one bin. The variance changes by the average of slope squared times the change of its
+    variance. A number that shares no released sum with this one acts through a number between (`find_middle`,
+    `_follow_chain`), whose bins then give the law; of several the last one. Changes of all observed numbers add up.
+    Several states as evidence, and numbers without sums, move nothing.
 
     Args:
         name: of the number z.
@@ -535,9 +535,10 @@ def _follow_chain(
         both, numbers, step, avoid: as in `follow_lines`.
 
     Returns:
-        The law of z (`give_numbers`), in which the bins of y are as likely as `follow_lines` makes them given the
-        evidence, and each bin of z has its law given the bin of y. Then the changes of its mean and of its variance,
-        shape (draws,) each, as y lies elsewhere inside its bins than on average and z follows it along a line there.
+        The law of z (`give_numbers`): the bins of y are as likely as `follow_lines` makes them given the evidence, and
+        given a bin of y the bins of z are as likely as under the observed states alone. Then the changes of its mean
+        and of its variance, shape (draws,) each, as y lies elsewhere inside its bins than under these states and z
+        follows it along a line there (`slopes_inside`).
     """
     states, grid, inner = both.states[0], numbers.grids[name], numbers.grids[middle]
     assert states is not None

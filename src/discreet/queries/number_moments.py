@@ -87,10 +87,13 @@ class NumberMoments:
         return np.asarray(np.maximum(np.einsum("di,dij,dj->d", signed, self.covariances, signed), 0.0))
 
     def identified(self) -> tuple[Floats, Floats]:
-        """Select coefficients and residual variances of the draws that identify them.
+        """Select the draws in which all coefficients are finite.
+
+        Returns:
+            (coefficients, shape (such draws, columns + 1); residual variances, shape (such draws,)).
 
         Raises:
-            InputError: less than half of the draws do.
+            InputError: they are less than half of the draws.
         """
         valid = np.isfinite(self.coefficients).all(axis=-1)
         if valid.mean() < 0.5:
@@ -399,9 +402,9 @@ def measured_moments(
 ) -> NumberMoments:
     """Compute the means and covariances of columns from released sums of numbers, each by itself.
 
-    A number's mean and variance are those of its bins' shares with the mean offsets inside bins, and of the released
-    squares (`NumberDraws.variance`). A categorical variable's are those of its states' shares. Covariances are those of
-    `_covary`.
+    A number's mean is that of its bins' shares with the mean offsets inside bins, for whole numbers without the 1/2 by
+    which they stand for intervals; its variance is that of `NumberDraws.variance`. A categorical variable's are those
+    of its states' shares. Covariances are those of `_covary`.
 
     Args:
         law: laws of variables, of which others are found beside it.

@@ -1006,11 +1006,12 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     """Answer a query for a mean, a quantile or a share of a numeric variable, from the probabilities of its bins.
 
     The mean and "law_lower" and "law_upper" are under one law of the number (`_find_number_law`); "lower" and "upper"
-    are over every law inside certain bins (`number_row`). These bins are the leaves or bins of that law. If the
-    evidence has variables with which no sum of the number was released, they are the schema's bins, and an assumption
-    says so. If a law inside the bins of observed numbers matters, they are those of `_find_extreme_laws`; the interval
-    then also contains, except for a variance or deviation, the one over all laws inside the number's own leaves. Draws
-    in which the evidence is impossible are left out, and their fraction is reported.
+    are over every law inside certain bins (`number_row`). These bins are the leaves or bins of that law; given evidence
+    its known variance does not count there. If the evidence has variables with which no sum of the number was released,
+    they are the schema's bins, and an assumption says so. If a law inside the bins of observed numbers matters, they
+    are those of `_find_extreme_laws`; the interval then also contains, except for a variance or deviation, the one over
+    all laws inside the number's own leaves. Draws in which the evidence is impossible are left out, and their fraction
+    is reported.
 
     Args:
         query: query for a number.
@@ -1021,9 +1022,8 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
 
     Returns:
         An answer of one row (`number_row`), with the noise share of the number under the given law and its error, or
-        None for both without replicates. The unit is "probability" for a share, else "number of NAME", or of dates
-        "date of NAME" and for their spread "days of NAME". The evidence is
-        judged too rare by the intervals of the bins, not of the number.
+        None for both without replicates. Its numbers and unit are those of `_in_its_unit`. The evidence is judged too
+        rare by the intervals of the bins' shares, not of the number.
 
     Raises:
         InputError: as `possible_draws`.
@@ -1155,7 +1155,7 @@ def _find_extreme_laws(query: NumberQuery, both: ConditionedPosterior) -> tuple[
 
     Args:
         query: query for a number.
-        both: draws given the evidence, which splits a bin.
+        both: draws given the evidence, for which a law inside bins matters (`is_open`).
 
     Returns:
         (law of the smallest numbers, law of the largest), with the variable's own bins and an axis of draws. Every

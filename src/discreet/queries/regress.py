@@ -523,9 +523,9 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
         Names of the covariates, in the given order; a single name becomes a tuple of one.
 
     Raises:
-        InputError: another kind; no covariate; a variable that is unknown or repeated, may be missing, is a number of
-            other records than the rest, or has a single state; a target that does not fit the kind; or more than
-            MOST_COEFFICIENTS coefficients.
+        InputError: in this order, another kind; no covariate; a variable that is unknown, may be missing, or has a
+            single state; one that applies to other records than the rest; a repeated one; a target that does not fit
+            the kind; or more than MOST_COEFFICIENTS coefficients.
     """
     require_word(kind, RegressionKind, "a regression is")
     names = (on,) if isinstance(on, str) else tuple(on)

@@ -98,9 +98,9 @@ def sample(
     of any draw, but statistics computed from it as if it were data account for its own sampling variance only. Draws
     are of the joint law from which all answers are read.
 
-    Numbers lie in their bins by the release's own sums where it has some: the mean of
-    a column, its mean by each row of its families, its quantiles and the correlation of two columns of a family are
-    then those that `answer` gives, but for the sampling of n records. Else by the log-linear law inside bins.
+    Numbers lie in their bins by the release's own sums where it has some: the mean of a column, its mean by each row of
+    its families, its quantiles and the correlation of two columns of a family are then those that `answer` gives, but
+    for the sampling of n records. Else by the log-linear law inside bins.
 
     With evidence every record has it, and the records of a set follow its law given the evidence. Records without it
     are drawn, too, and dropped; so the evidence must not be rarer than one record in 4,096.

@@ -428,6 +428,15 @@ def _find_open_product(
 
     Taken off are two parts: the product of the mean numbers of both in each pair of bins, weighted by the law of the
     bins; and the mean product, over records, of the differences of their own means from those of their pair of bins.
+
+    Args:
+        released: numbers under every draw.
+        pair: names of the columns, whose product was released.
+        placed: of each column, the records that have both numbers.
+        which: draw; None for the mean of all.
+
+    Returns:
+        In the product of both units, numbers from the middles of their ranges; of either sign.
     """
     grids = [released.numbers.grids[name] for name in pair]
     product, shares = (_pick(values, which) for values in released.products(pair))
