@@ -528,7 +528,9 @@ def name_query(position: int, query: object) -> Iterator[None]:
 
 
 def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
-    """Return the posterior under an assumption; None returns it unchanged, and "nothing" takes that of the network.
+    """Return the posterior under an assumption (`PosteriorDraws.assuming`); None returns it unchanged.
+
+    "nothing" returns it under "network": its bounds are computed later, around the answer of the network.
 
     Raises:
         InputError: another word, a posterior that is not of a release, "nothing" for a predictive answer, or a
@@ -560,19 +562,22 @@ def _answer(
 ) -> Answer:
     """Answer a query that fits the schema, by the function for its kind.
 
-    Laws of at most ROW_LIMIT states are asked for; they are exact where affordable, else sampled
-    (`ConditionedPosterior.for_targets`). An MPE query, which has no targets, is about all variables of which no state
-    is observed. A number query with a second variable, of a covariance, does not use `inside`.
+    Probabilities are answered by `_answer_probability`, a covariance or correlation (a number query with a second
+    variable) by `_answer_pair`, any other number by `_answer_number`, and MAP and MPE by `_answer_most_probable`; an
+    MPE query, which has no targets, is about all variables of which no state is observed. Answers on numbers say which
+    records they concern (`_say_whom`). Laws of at most ROW_LIMIT states are asked for; they are exact where affordable,
+    else sampled (`ConditionedPosterior.for_targets`).
 
     Args:
         query: parsed query.
         both: draws given the query's evidence, with their replicates.
         level: posterior probability of each interval.
-        inside: law of numbers inside their bins; used for numbers only.
+        inside: law of numbers inside their bins; used by `_answer_number` alone.
         nothing: whether intervals cover all answers that the measured margins allow.
 
     Returns:
-        The answer. With `nothing`, an answer whose basis is "measured" keeps its interval.
+        The answer. With `nothing`, the intervals of probabilities are those of `_bound_answer`; an answer whose basis
+        is "measured" keeps its interval.
 
     Raises:
         InputError: `nothing` with observed numbers as evidence, which is looked for first, or for a number or an

@@ -122,7 +122,10 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
         evidence: code of the state of each observed variable.
 
     Returns:
-        The effects of all rows; tables that do not affect the answer are left out. A change of a row is given by a cell
+        The effects of all rows, exact by two inferences for each table: `P(evidence)` relative to the present one, and
+        the answer, both with one cell of the table certain in its row at a time. Tables that do not affect the answer
+        are left out. A change of a row is given by a cell and a share s: the row becomes `(1 - s) row + s e`, with e
+        the certainty of that cell's state (with s = 0.01 below, 0.99 row + 0.01 e).
         and a share s: the row becomes `(1 - s) row + s e`, with e the certainty of that cell's state (with s = 0.01
         below, 0.99 row + 0.01 e).
 
