@@ -359,8 +359,6 @@ def bound_event(event: Floats, everything: Floats, parts: Sequence[tuple[Floats,
         event's share of both, summed over cells. The lower bound is 1 less the upper bound of the rest. Of several
         variables the part of a cell is bounded by Frechet's inequalities: at most the least of theirs, at least their
         sum less the number of others. Where no record can be among those observed, the bounds are 0 and 1.
-        inequalities: at most the least of theirs, at least their sum less the number of others. Where no record can be
-        among those observed, the bounds are 0 and 1.
     """
     axes = everything.ndim - 1
     low, high = np.ones(everything.shape), np.ones(everything.shape)

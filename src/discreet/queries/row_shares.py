@@ -126,8 +126,6 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
         the answer, both with one cell of the table certain in its row at a time. Tables that do not affect the answer
         are left out. A change of a row is given by a cell and a share s: the row becomes `(1 - s) row + s e`, with e
         the certainty of that cell's state (with s = 0.01 below, 0.99 row + 0.01 e).
-        and a share s: the row becomes `(1 - s) row + s e`, with e the certainty of that cell's state (with s = 0.01
-        below, 0.99 row + 0.01 e).
 
     Raises:
         InputError: tables with draws; no target, a repeated one, or one that is observed; an unknown variable, or a
