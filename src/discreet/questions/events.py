@@ -271,7 +271,7 @@ class Event(Composition):
         return tuple(literal for part in (self.event, self.given) if part is not None for literal in part.literals())
 
     def names(self, network: Network) -> Scope:
-        """List the variables whose joint probabilities the event needs: `free`, then the others in the network's order.
+        """List the variables whose joint probabilities the event needs: `free`, then the others in the schema's order.
 
         Others are those of literals and likelihoods, and those that actions set, with their parents.
         """
