@@ -94,7 +94,15 @@ class _Factor:
 
 
 def _plan_elimination(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Scope], int, int]:
-    """Plan the elimination; return cliques in order, cells of all of them, and cells of the largest."""
+    """Plan the elimination of some sets of variables and their ancestors.
+
+    Args:
+        cells: tables of the network.
+        scopes: sets of variables, of which each becomes a subset of a clique.
+
+    Returns:
+        (cliques in order, the eliminated variable first; cells of all of them; cells of the largest).
+    """
     network = cells.network
     names = network.ordered(network.ancestors(name for scope in scopes for name in scope))
     sizes = {name: network.schema[name].size for name in names}
@@ -131,7 +139,12 @@ def _compute_moments(
 
 
 def _multiply_factors(factors: list[_Factor], scope: Scope) -> _Factor:
-    """Multiply factors on the axes of a scope: weights multiply, means and covariances add."""
+    """Multiply factors on the axes of a scope: weights multiply, means and covariances add.
+
+    Args:
+        factors: their variables lie in the scope; without any the product is 1.
+        scope: axes of the result, of length 1 for variables that no factor has.
+    """
     weight: Floats = np.ones((1,) * (len(scope) + 1))
     mean: Floats | None = None
     spread: Floats | None = None
@@ -150,7 +163,15 @@ def _add_arrays(first: Floats | None, second: Floats | None) -> Floats | None:
 
 
 def _sum_out(factor: _Factor, most: int) -> _Factor:
-    """Sum out the first variable: weights add; means and covariances are those of the mixture over its states."""
+    """Sum out the first variable: weights add; means and covariances are those of the mixture over its states.
+
+    A covariance is the weighted mean of the states' covariances plus the covariance of their means. Where all weights
+    are 0, means and covariances become 0. A factor without a mean has none afterwards, and no covariance.
+
+    Args:
+        factor: with at least one variable.
+        most: number of coordinates whose covariance is computed.
+    """
     total = factor.weight.sum(axis=0)
     share = np.divide(factor.weight, total, out=np.zeros_like(factor.weight), where=total > 0)[..., None]
     mean, spread = factor.mean, factor.spread

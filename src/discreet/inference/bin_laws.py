@@ -163,7 +163,8 @@ class BinLaw:
             scale: of the distances from the mean, above 0, shape `(draws,)`.
 
         Returns:
-            The law of `mean + shift + scale (x - mean)`; what would leave the bins is in the first and last one.
+            The law of `mean + shift + scale (x - mean)`; what would leave the bins is in the first and last one. Inside
+            the bins it is log-linear again.
         """
         mean = (np.diff(self.below, axis=0) * self.centres()).sum(axis=0)
         places = np.clip(mean + (self.edges[1:-1, None] - mean - shift) / scale, self.edges[0], self.edges[-1])
@@ -283,7 +284,11 @@ class BinLaw:
         return nearest, (shares * np.maximum(np.abs(low - mean), np.abs(high - mean)) ** 2).sum(axis=0)
 
     def mean_ends(self) -> tuple[Floats, Floats]:
-        """Compute the smallest and largest mean over all laws inside the bins, shape `(draws,)` each; the known one."""
+        """Compute the smallest and largest mean over all laws inside the bins, shape `(draws,)` each.
+
+        They are those of all numbers at the lower, and at the upper ends of their bins (`lowest`, `highest`). A known
+        mean is both.
+        """
         if self.known_mean is not None:
             return self.known_mean, self.known_mean
         shares = np.diff(self.below, axis=0)
@@ -322,7 +327,9 @@ class BinLaw:
             number, inclusive: as in `above`.
 
         Returns:
-            The number from which on they do; flags of the bins in which all numbers do, and of those in which some may.
+            (first, surely, maybe): the number from which on numbers lie above, which for whole numbers is the next
+            whole one; flags of the bins in which all numbers do, and of those in which some may, shape `(bins,)` each.
+            The upper edge of a bin of real numbers belongs to the next bin, except that of the last.
         """
         if self.integer:
             first = float(math.ceil(number) if inclusive else math.floor(number) + 1)
@@ -376,7 +383,7 @@ def move_means(law: BinLaw, bin_of_cell: Ints, targets: Floats) -> BinLaw:
     """Tilt a law inside larger bins so that its numbers have a given mean in each: density times `exp(slope x)`.
 
     The shares of the larger bins stay. Of all laws with these shares and means it is the one closest to the given law
-    in relative entropy (Csiszar, 1975).
+    in relative entropy (Csiszar, 1975). The slope of each larger bin and draw is found by TILT_STEPS bisections.
 
     Args:
         law: to tilt.

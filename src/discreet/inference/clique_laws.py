@@ -103,7 +103,11 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
 
 
 def _split_draws(tree: CliqueTree, draws: int) -> list[slice]:
-    """Split the draws into chunks of about equal size, at least LEAST_CHUNK if there are as many."""
+    """Split the draws into consecutive chunks of about equal size.
+
+    A chunk has at most CHUNK_VALUES values of the largest clique, or LEAST_CHUNK draws if that is more; all draws are
+    one chunk if they are fewer.
+    """
     most = max(LEAST_CHUNK, CHUNK_VALUES // max(map(math.prod, map(tree.shape, range(len(tree.cliques)))), default=1))
     ends = np.linspace(0, draws, math.ceil(draws / most) + 1).round().astype(int).tolist()
     return [slice(low, high) for low, high in pairwise(ends)]
@@ -315,6 +319,9 @@ def _read_rows(tree: CliqueTree, plan: TourPlan, chunks: Sequence[_Chunk]) -> di
         tree: tree of cliques.
         plan: plan of the tour.
         chunks: fitted beliefs of all draws.
+
+    Returns:
+        By variable, its conditions (the earlier variables of its clique) and its rows, as in `FittedLaws`.
     """
     rows: dict[str, Named] = {}
     draws = [chunk.draws for chunk in chunks]

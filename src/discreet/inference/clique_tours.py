@@ -89,7 +89,11 @@ class CliqueTree:
         return position if position >= 0 else None
 
     def homes(self, scopes: Sequence[Scope]) -> tuple[int, ...]:
-        """Find the position of the smallest clique that contains each set of variables; -1 if none does."""
+        """Find the position of the smallest clique that contains each set of variables, the first among equals.
+
+        Returns:
+            One for each set, in their order; -1 if no clique contains it.
+        """
         return first_holders(self._members, self._by_cells, scopes)
 
     def shape(self, index: int) -> tuple[int, ...]:
@@ -252,7 +256,12 @@ class _FinerTree:
             self._events[index] = [self._join(index, run) for run in self._cut(index, events)]
 
     def walk(self) -> Iterator[tuple[str, int]]:
-        """Yield the steps of a tour, depth first."""
+        """Yield the steps of a tour, depth first from each root.
+
+        Yields:
+            ("fit", position of a target), ("down", position of the clique that is entered) or ("up", position of the
+            clique that is left); a root is neither entered nor left.
+        """
         for root, parent in enumerate(self.parents):
             path = [(root, iter(self._events[root]))] if parent < 0 else []
             while path:
@@ -319,7 +328,16 @@ class _FinerTree:
 
 
 def _order_axes(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Scope]) -> tuple[Scope, ...]:
-    """Order the axes of every clique: last those that most tables have, so that numpy's inner loops are long."""
+    """Order the axes of every clique: last those that most tables have, so that numpy's inner loops are long.
+
+    Variables of targets come after all others; among these and among the others, those of more cliques come later, and
+    equal ones are in the order of their names.
+
+    Args:
+        tree: whose cliques are counted.
+        scopes: variables of every clique, the inserted ones included.
+        targets: variables of each target.
+    """
     cliques = Counter(name for clique in tree.cliques for name in clique)
     aimed = {name for scope in targets for name in scope}
     rank = {name: (name in aimed, count, name) for name, count in cliques.items()}

@@ -222,7 +222,8 @@ class Laws:
             weights: non-negative weight of each draw, shape `(draws,)`; equal by default.
 
         Returns:
-            The states that are most probable in most draws, at most 16, by decreasing mean probability.
+            The states that are most probable in most draws, by weight, at most EVALUATED_EXPLANATIONS (16), by
+            decreasing mean probability. If the evidence is impossible in every draw, one state, with probability NaN.
 
         Raises:
             InputError: more cells than the budget.
@@ -301,7 +302,16 @@ class Laws:
 
 
 def _split_draws(cells: int, draws: int, dtype: type[np.floating[Any]]) -> Iterator[slice]:
-    """Split draws into chunks of similar size that fit into CHUNK_BYTES, by the cells of all cliques."""
+    """Split draws into consecutive chunks of similar size.
+
+    A chunk's cliques fit into CHUNK_BYTES; it has at least CHUNK_DRAWS draws even if they do not, unless they need more
+    than MOST_CLIQUE_BYTES, and in any case one.
+
+    Args:
+        cells: number of cells of all cliques, for one draw.
+        draws: number of draws, at least 1.
+        dtype: precision.
+    """
     draw_bytes = max(1, cells * np.dtype(dtype).itemsize)
     most = max(1, min(max(CHUNK_BYTES // draw_bytes, CHUNK_DRAWS), MOST_CLIQUE_BYTES // draw_bytes))
     length = -(-draws // -(-draws // most))
@@ -388,7 +398,11 @@ class ConditionalLaws:
 
     @cached_property
     def marginals_and_evidence(self) -> tuple[dict[str, Floats], Floats]:
-        """The marginals, and `log P(evidence)` from the same pass."""
+        """The marginals of all unobserved variables, and `log P(evidence)`, shape (draws,), from the same pass; kept.
+
+        Large work is tried in single precision; if the rounding error of any marginal matters (`_normalise_rough`), all
+        are computed in double precision.
+        """
         names = [name for name in self.network.nodes if name not in self.evidence]
         if self._is_large(marginals_cost(self.cells.network, self.evidence)):
             rough, log = Laws(self.cells, np.float32).marginals_and_evidence(self.evidence)
@@ -505,7 +519,18 @@ def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
 
 
 def _compute_pairs_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
-    """Compute the laws of pairs by exact inference, for FIRSTS_TOGETHER first variables at once."""
+    """Compute the laws of pairs by exact inference, for FIRSTS_TOGETHER first variables at once.
+
+    Args:
+        theta: probabilities, shape `(*parents, child)`.
+        pairs: (a, b) of different nodes.
+
+    Returns:
+        `P(a) P(b | a)` by pair, shape `(size of a, size of b)`; rows of impossible states are 0.
+
+    Raises:
+        InputError: the network needs more cells than the budget.
+    """
     single = Tables(theta.network, {node: theta[node][..., None] for node in theta.network.nodes}, draws=1)
     alone, conditional = Laws(single).marginals(), dict[str, dict[str, Floats]]()
     firsts = list(dict.fromkeys(first for first, _ in pairs))
@@ -623,7 +648,7 @@ def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterab
 
 
 def _check_budget(cells: int, question: str) -> None:
-    """Raise an error if a query needs more cells than the budget."""
+    """Raise an InputError if a query needs more than CELL_BUDGET cells; the message begins with the question."""
     if cells > CELL_BUDGET:
         raise InputError(
             f"{question} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "

@@ -113,7 +113,10 @@ def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
 
 
 def _count_live_cells(plan: ForwardPlan) -> int:
-    """Count the largest number of cells in memory at a time, by simulating the pass."""
+    """Count the largest number of cells in memory at a time, for one draw, by simulating the pass.
+
+    A clique grows by each of its variables, counts from its first on, and is dropped when it is complete.
+    """
     sizes, waiting = [1] * len(plan.cliques), list(map(len, plan.cliques))
     now = most = 0
     for node in plan.network.order:
@@ -186,7 +189,10 @@ class ForwardPass:
         return self._laws[scope]
 
     def _multiply_node(self, node: str) -> None:
-        """Add a node to all cliques that contain it, compute the sets that are then complete, drop full cliques."""
+        """Add a node, whose parents are added already, to all cliques that contain it.
+
+        Laws of sets that are then complete are computed and kept, and cliques that are complete are dropped.
+        """
         family, table = self._plan.network.family(node), np.asarray(self._cells[node])
         reached = self._plan.reached(node)
         for index, origin, shared in reached:

@@ -161,7 +161,7 @@ def _eliminate(
 
 
 def _find_neighbours(scopes: Sequence[Sequence[str]]) -> _Near:
-    """Return the neighbours of each variable in the moral graph."""
+    """Return the neighbours of each variable in the moral graph: all variables that share a scope with it."""
     shared: _Near = {}
     for scope in scopes:
         for name in scope:
@@ -383,7 +383,13 @@ def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Seq
 
 
 def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[list[tuple[int, Scope]]]:
-    """List the operands of each clique: number and scope of its factors and incoming messages."""
+    """List the operands of each clique: number and scope of its factors and incoming messages.
+
+    Args:
+        scopes: variables of each operand.
+        homes: clique that multiplies each operand; one of -1 is left out.
+        cliques: number of cliques.
+    """
     operands: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
     for source, (scope, home) in enumerate(zip(scopes, homes, strict=True)):
         if home >= 0:
@@ -394,7 +400,13 @@ def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -
 def _order_axes(
     cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
 ) -> tuple[list[Scope], list[Scope]]:
-    """Order the axes of every clique, those of the separator with its parent last; return cliques and separators."""
+    """Order the axes of every clique, those of the separator with its parent last, in the parent's order.
+
+    The other axes are in the order of `sizes`.
+
+    Returns:
+        (variables of each clique, variables of each separator), both in the order of the cliques.
+    """
     rank = {name: position for position, name in enumerate(sizes)}
     scoped: list[Scope] = [()] * len(cliques)
     separators: list[Scope] = [()] * len(cliques)
@@ -429,7 +441,13 @@ def _order_terms(clique: Scope, arrays: Sequence[tuple[int, Scope]], sizes: Mapp
 def _find_holders(
     cliques: Sequence[Scope], separators: Sequence[Scope], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, bool, tuple[int, ...]]]:
-    """Find the smallest clique or separator that contains each variable; its marginal is computed there."""
+    """Find the smallest clique or separator that contains each variable; its marginal is computed there.
+
+    Of equal ones the first counts, a clique's separator before the clique.
+
+    Returns:
+        For each variable the position of the clique, whether its separator is meant, and the axes to sum over.
+    """
     holders: dict[str, tuple[int, bool, tuple[int, ...]]] = {}
     least: dict[str, int] = {}
     for index, clique in enumerate(cliques):
@@ -498,26 +516,26 @@ class Plan:
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_joint(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
-    """Plan P(targets | evidence); cached."""
+    """Plan P(targets | evidence) over the families that are relevant to it; cached."""
     nodes = requisite(network, targets, evidence)
     return _make_plan(network, nodes, evidence, lambda families, sizes: junction_tree(families, sizes, targets))
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_marginals(network: Network, evidence: frozenset[str]) -> Plan:
-    """Plan the marginals of all unobserved variables; cached."""
+    """Plan the marginals of all unobserved variables over all families; cached."""
     return _make_plan(network, network.nodes, evidence, junction_tree)
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_evidence(network: Network, evidence: frozenset[str]) -> Plan:
-    """Plan P(evidence); cached."""
+    """Plan P(evidence) over the families of the observed variables and their ancestors; cached."""
     return _make_plan(network, network.ordered(network.ancestors(evidence)), evidence, junction_tree)
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
-    """Plan the most probable joint state of the targets; cached."""
+    """Plan the most probable joint state of the targets, other variables summed out; cached."""
     nodes = requisite(network, targets, evidence)
     return _make_plan(network, nodes, evidence, lambda families, sizes: maximising_tree(families, sizes, targets))
 

@@ -116,7 +116,10 @@ def draw_node(
 
 
 def _cumulate_rows(theta: Tables) -> Rows:
-    """Return a function that looks up cumulative probabilities of records' rows; tables are cumulated at first use."""
+    """Return a function that looks up the cumulative probabilities of records' rows (`Rows`).
+
+    Tables are cumulated at their first use. For a node without parents the function returns its one row.
+    """
     network = theta.network
     sums = Tables(network, lambda node: np.cumsum(theta[node], axis=-1))
 
@@ -180,7 +183,18 @@ def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int)
 
 
 def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], chunk: slice, records: int) -> Floats:
-    """Look up the row of a node for each record, shape `(draws, records, states)`."""
+    """Look up the row of a node for each record of each draw.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        node: node of the table.
+        codes: of its parents, shape `(draws, records)` each.
+        chunk: slice of the draws.
+        records: number of records of each draw.
+
+    Returns:
+        Shape `(draws, records, states)`.
+    """
     *sizes, states = cells.network.shape(node)
     drawn = cells[node][..., chunk]
     table = np.moveaxis(drawn.reshape(-1, states, drawn.shape[-1]), -1, 0)

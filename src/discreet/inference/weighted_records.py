@@ -85,7 +85,12 @@ class WeightedLaws:
     effective: float
 
     def sampling(self, scope: Scope) -> Sampling:
-        """Compute the sampling error of an answer about one of the sets."""
+        """Compute the sampling error of an answer about one of the sets.
+
+        With e the mean sampling variance of a probability over draws and s the variance of its draws, its mean has the
+        standard error `sqrt(e / draws)` and its interval is wider by `sqrt(s / (s - e)) - 1`, infinite if s is at most
+        e, and 0 if e is 0. The largest of all states counts; NaN is left out.
+        """
         error = np.nanmean(self.errors[scope], axis=-1)
         spread = np.nanvar(self.laws[scope], axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -147,6 +152,9 @@ def _draw_laws(
     rng: np.random.Generator,
 ) -> WeightedLaws:
     """Estimate laws as ratios of weighted sums over the records of each draw, with variances by the delta method.
+
+    In a draw in which no record has the evidence probabilities are NaN and the effective sample size is 0. `effective`
+    is the WEAK_DRAW_SHARE quantile over draws.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -246,7 +254,11 @@ def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) ->
 
 
 def _is_enough(laws: WeightedLaws) -> bool:
-    """Return whether the effective sample size is large enough and the sampling variance relatively small."""
+    """Return whether no more records are needed.
+
+    That is so if the effective sample size is at least LEAST_EFFECTIVE and, for every probability, the mean sampling
+    variance is at most CLOSE_VARIANCE_SHARE of the draws' variance, or EXACT_ERROR squared if that is more.
+    """
     if laws.effective < LEAST_EFFECTIVE:
         return False
     for scope, law in laws.laws.items():
@@ -314,7 +326,7 @@ def _find_rows(network: Network, node: str, codes: Mapping[str, Codes], shape: t
 
 
 def _flatten_by_draw(table: Floats) -> Floats:
-    """Flatten a table, one draw after the other."""
+    """Flatten a table with the draws last: all cells of the first draw, then those of the next."""
     return np.moveaxis(table, -1, 0).ravel()
 
 
@@ -383,7 +395,11 @@ class RecordPass:
         return self._laws[scope]
 
     def _draw_node(self, node: str) -> None:
-        """Draw a node's states, count the completed sets, and delete columns that are no longer needed."""
+        """Draw a node's states for all draws, PARENT_RECORDS records each; its parents are drawn already.
+
+        Then the laws of sets that are complete are counted and kept, and columns that no later node or set needs are
+        deleted.
+        """
         network, draws = self._cells.network, self._cells.draws or 1
         rows = _find_rows(network, node, self._codes, (draws, PARENT_RECORDS))
         rng = np.random.default_rng([self._seed, self._place[node]])

@@ -231,9 +231,10 @@ class Answers(tuple[Answer, ...], Result):
         """List a row for each joint state of each query, in the order of the answers.
 
         Returns:
-            Rows of "query", "variable" and "state", several variables joined in one text ("smoke, lung" and "yes, no"),
-            then the numbers and "basis" as in `Answer.tidy`. For a query of a number "state" names the quantity, such
-            as "mean" or "> 40".
+            Rows of "query", "variable" and "state", several variables joined in one text ("smoke, lung" and "yes, no");
+            then "mean", "lower", "upper", "sampling" (`1 - noise`), "noise", "noise_error", "best", "law_lower",
+            "law_upper" and "level", without those that are None or absent; last "basis", if it is known. For a query of
+            a number "state" names the quantity, such as "mean" or "> 40".
         """
         return [
             {
@@ -249,11 +250,14 @@ class Answers(tuple[Answer, ...], Result):
     def simultaneous(self) -> Answers:
         """Return the answers with intervals that hold for all rows at once, with the probability of the level.
 
-        Each interval is stretched from its mean by one factor, a quantile of the largest deviation of a draw over all
-        rows, as `draws` tell it.
+        For each draw the largest deviation from the mean over all rows counts, relative to the half of the interval on
+        its side (of "law_lower" and "law_upper", where there are such). The quantile of these at the answers' level, at
+        least 1, is one factor, by which all intervals are stretched from their means. Ends of probabilities stay within
+        0 and 1. Draws with impossible evidence are left out. Each answer gets a sentence in `concerns`.
 
         Raises:
-            InputError: no answers, other levels, answers without draws, or with weights, or of other posteriors.
+            InputError: no answers, other levels, answers without draws, with weights, or with other numbers of draws;
+                or no draw in which the evidence of all answers is possible.
         """
         together: Answers = above("Answers.simultaneous")(self)
         return together
@@ -284,7 +288,8 @@ def _name_row(row: AnswerRow) -> dict[str, Any]:
 def _number_row(answer: Answer, row: AnswerRow) -> dict[str, Any]:
     """Collect the numbers of a row that are not None, in the order of NUMBERS, then "basis" if it is not None.
 
-    "level" is that of the answer, and "sampling" is `1 - noise`, left out if the noise share is None or absent.
+    "level" is that of the answer, and "sampling" is `1 - noise`, left out if the noise share is None or absent. NUMBERS
+    is "mean", "lower", "upper", "sampling", "noise", "noise_error", "best", "law_lower", "law_upper" and "level".
     """
     noise = row.get("noise")
     numbers: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
@@ -301,7 +306,8 @@ def _list_shown(answer: Answer) -> Iterator[dict[str, Any]]:
     Returns:
         For each row of the answer "query", "state", its numbers and "basis", with the first line of `_list_state`; then
         for each further line a row of "query" and "state" only. Rows after the first are written relative to the first.
-        For a query of a number "state" is the quantity alone, such as "mean", because the query names the variable.
+        A row with "law_lower", such as that of a query of a number, has the values of its state alone, one a line:
+        "mean" without the variable, which the query names.
     """
     for index, row in enumerate(answer.rows):
         states = _list_state(row, None if index == 0 else answer.rows[0])
@@ -332,8 +338,9 @@ def _write_widening(widening: float) -> str:
 def _list_bins(answers: Sequence[Answer]) -> list[str]:
     """List what each answer on a number rests on inside the bins, and what the interval holds for.
 
-    An answer has a line if it was read from sums of numbers, or names a law inside bins; others have none. That the
-    interval holds for every law is said only if the basis is "measured".
+    An answer that was read from sums of numbers has a line with these sums and `_describe_law`. Any other that names a
+    law inside bins has a line with this law; only if its basis is "measured" the line adds that the interval holds for
+    every law. Other answers have no line.
     """
     lines = []
     for answer in answers:
@@ -346,11 +353,12 @@ def _list_bins(answers: Sequence[Answer]) -> list[str]:
 
 
 def _describe_law(answer: Answer) -> str:
-    """Say what an answer that was read from sums takes for granted inside the bins.
+    """Describe which law inside bins an answer that was read from sums assumes.
 
-    It is nothing if the intervals over all laws inside are those of the law; else, that the interval holds for all of
-    them if there is no evidence or an assumption is named beside; else, that given the evidence numbers lie as in the
-    whole column.
+    It assumes none if "lower" equals "law_lower" in all rows (a row without "law_lower" counts as equal); the text adds
+    "beside what is assumed" if the answer has assumptions. Otherwise, without evidence or with an assumption, the text
+    says that the interval holds for every law inside; and given evidence without an assumption, that numbers lie inside
+    a bin as in the whole column, except for their mean.
     """
     if all(row["lower"] == row.get("law_lower", row["lower"]) for row in answer.rows):
         return "no law inside bins is needed" + " beside what is assumed" * bool(answer.assumes)
@@ -366,8 +374,9 @@ def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
         answers: answers and regressions.
 
     Returns:
-        For all answers the quantities that only the prior determines, then for all their sentences in `assumes`, then
-        for all their pairs that lie in no table. A long list of names ends in "...".
+        First a line for each answer with the quantities that only the prior determines, then one for each sentence in
+        `assumes`, then one for each answer with its pairs that lie in no table. A list of more than a dozen names, or a
+        long one, ends in "...".
     """
     lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
     lines += [f"assumed: {reason}" for answer in answers for reason in answer.assumes]
@@ -382,7 +391,8 @@ def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
 def evidence_lines(answers: Sequence[Answer]) -> list[str]:
     """List the probability of each evidence, then one line with all queries whose evidence is too rare.
 
-    Evidence with the same query text has one line, with the numbers of the last answer. Empty if nothing is observed.
+    Evidence with the same query text has one line, at its first place and with the numbers of the last answer. Empty if
+    nothing is observed.
     """
     seen = [each for answer in answers for each in (answer.evidence, *answer.more_evidence) if each is not None]
     text_of = {each.query: str(each) for each in seen}

@@ -130,7 +130,7 @@ class ConditionedPosterior:
 
     @property
     def ranged(self) -> Scope:
-        """Variables of which a comparison is evidence."""
+        """Variables of which a comparison, or one of several states, is evidence; no single numbers."""
         return tuple(each.variable.name for each in self.observed if each.code is None)
 
     @cached_property
@@ -140,15 +140,20 @@ class ConditionedPosterior:
 
     @cached_property
     def is_open(self) -> bool:
-        """True if some law inside bins or leaves changes the answers given the observed numbers."""
+        """True if a law inside bins or leaves changes answers.
+
+        That is so if a bin is split, or if the least and the largest part of some state differ in some draw.
+        """
         return self.split or any(not np.array_equal(*each.part_ends()) for each in self.observed)
 
     @cached_property
     def numbers_given(self) -> NumberDraws | None:
-        """Numbers of the records with the observed states, under every draw; None if no sums were released.
+        """Numbers of the records with the observed states, under every draw.
+
+        They are those of all records if nothing is observed; None if no sums were released.
 
         Raises:
-            InputError: a number is observed.
+            InputError: a number, a comparison or one of several states is observed; it is looked for first.
         """
         if self.observed:
             raise InputError("covariances and regressions take states as evidence; of a number write its bin")
@@ -157,7 +162,10 @@ class ConditionedPosterior:
 
     @cached_property
     def flat(self) -> ConditionalLaws:
-        """Laws given the evidence, in which the part of a bin is the same in all rows."""
+        """Laws given the evidence, in which an observed number has the same part of a bin in all rows of its family.
+
+        They are `given` itself if no number, comparison or one of several states is observed.
+        """
         return (
             self.given
             if not self.observed or self.states[0] is None
@@ -166,7 +174,7 @@ class ConditionedPosterior:
 
     @property
     def again(self) -> ConditionedPosterior:
-        """The replicate draws, as draws."""
+        """The replicate draws in the place of the draws, with their numbers; there must be replicates."""
         assert self.replicate is not None
         numbers, states = self.numbers and self.numbers.replicate, (self.states[1], None)
         return replace(self, given=self.replicate, numbers=numbers, observed=self.replicated, states=states)
@@ -174,8 +182,9 @@ class ConditionedPosterior:
     def evidence(self, level: float) -> EvidenceProbability | None:
         """Compute the probability of the evidence, its mean and interval over all draws with equal weights.
 
-        Draws in which the evidence is impossible count with probability 0, and predictive weights are not used. A
-        single number has the probability, and in the text the state, of its bin.
+        Draws in which the evidence is impossible count with probability 0, and predictive weights are not used. The
+        interval is by `credible_interval`. A single number has the probability, and in the text the state, of its bin;
+        a comparison has the part of each bin that is the same in all rows (`flat`).
 
         Args:
             level: posterior probability of the interval.
@@ -277,7 +286,11 @@ class ConditionedPosterior:
         return replace(both, read=self.law.reads((*wanted, *self.names)))
 
     def _with_rows(self, targets: Scope) -> ConditionedPosterior:
-        """Return draws and replicates in which observed numbers lie in bins by rows of families with the targets."""
+        """Return a copy in which observed numbers lie in bins by rows of families with the targets.
+
+        The parts of bins are those of `find_row_parts`, for the draws and for the replicates if there are some; a
+        variable for which it returns None keeps one part in all rows. The copy has no stored `log_evidence`.
+        """
         laws = list[ConditionalLaws]()
         for side, step in [(self, 1)] if self.replicate is None else [(self, 1), (self.again, self.step)]:
             states, numbers = side.states[0], side.numbers
@@ -322,6 +335,9 @@ def condition_on(
 ) -> ConditionedPosterior:
     """Condition the draws of a posterior, and their replicates if it has some, on evidence.
 
+    Single states are observed as they are. A comparison, or one of several states, is observed by a new child of its
+    variable, with the same part of a bin in all rows; a single number is observed by its bin (`add_observed`).
+
     The joint law is fitted here if it was not yet; probabilities are computed at their first use.
 
     Args:
@@ -334,7 +350,8 @@ def condition_on(
     Returns:
         The draws given the evidence. `effective` is the effective sample size of all draws times the fraction of them
         that have a replicate; None without replicates. For other posteriors than `PosteriorDraws` the basis, the
-        measured sets and `effective` are None.
+        measured sets and `effective` are None. There are no replicates if the posterior has none or `predictive` is
+        set.
 
     Raises:
         InputError: something that is no posterior, or an unknown variable or state.
@@ -390,9 +407,12 @@ def follow_lines(
 ) -> BinLaw:
     """Find the law of a number whose mean follows lines inside the bins of observed numbers.
 
-    Each observed number with sums moves the mean by the slopes inside its bins, and changes the variance; one that
-    shares no released sum with this number does so through a number between (`find_middle`), whose bins then give the
-    law that is moved. Several states as evidence, and numbers without sums, move nothing.
+    The law before is that of `give_numbers`. Each observed number with sums moves the mean: by the slope inside its bin
+    times the offset of its mean from the bin's (`shifts`), averaged over its bins with their probabilities given the
+    evidence; a single number has one bin. The variance changes by the average of slope squared times the change of its
+    variance. A number that shares no released sum with this one acts through a number between (`find_middle`,
+    `_follow_chain`), whose bins then give the law; of several the last one. Changes of all observed numbers add up.
+    Several states as evidence, and numbers without sums, move nothing.
 
     Args:
         name: of the number z.
@@ -447,7 +467,9 @@ def give_numbers(
         step: the draws are every `step`-th of the posterior.
 
     Returns:
-        The law; the variance is limited to what numbers inside these bins allow. LEAST_SHARE is added to each share.
+        The law inside leaves, tilted to the mean that sums give, with a known variance. The variance is limited to what
+        numbers inside these bins allow. LEAST_SHARE is added to each bin's share; the share of missing numbers is
+        dropped, and the rest sum to 1.
     """
     shares = shares[: numbers.grids[name].bins] + LEAST_SHARE
     bins = shares / shares.sum(axis=0)
@@ -465,12 +487,13 @@ def find_middle(
         numbers: of the release.
         both: draws given the evidence.
         known: observed number.
-        name: of the number that is asked for.
+        name: of the number that the query is about.
         avoid: numbers that are not taken.
 
     Returns:
-        An unobserved number that shares a released sum with that one, and without which, and what is observed, the
-        network's moral graph holds them apart; None if there is none, or if both share a sum.
+        The first number, in the release's order, that is not observed, not avoided, and shares a released sum with
+        `name`; and that separates the two in the network's moral graph: with it and the other observed variables taken
+        out no path joins them, and some path leads from `known` to it. None if there is none, or if both share a sum.
     """
     if numbers.measures(known, name):
         return None
@@ -484,7 +507,13 @@ def find_middle(
 
 
 def _reached(network: Network, start: str, without: Set[str]) -> set[str]:
-    """Find the variables that paths in the moral graph join with one, itself included, without passing through some."""
+    """Find the variables that paths in the moral graph join with one, itself included.
+
+    Args:
+        network: its moral graph joins all variables of each family.
+        start: where paths begin.
+        without: variables that no path passes; they are not returned.
+    """
     families = [{node, *parents} for node, parents in network.parents.items()]
     joined, todo = {start}, [start]
     while todo:
@@ -506,8 +535,10 @@ def _follow_chain(
         both, numbers, step, avoid: as in `follow_lines`.
 
     Returns:
-        The law of z with the bins of y as likely as given what is observed; the change of its mean, and of its
-        variance, as y lies elsewhere in its bins.
+        The law of z (`give_numbers`): the bins of y are as likely as `follow_lines` makes them given the evidence, and
+        given a bin of y the bins of z are as likely as under the observed states alone. Then the changes of its mean
+        and of its variance, shape (draws,) each, as y lies elsewhere inside its bins than under these states and z
+        follows it along a line there (`slopes_inside`).
     """
     states, grid, inner = both.states[0], numbers.grids[name], numbers.grids[middle]
     assert states is not None

@@ -52,14 +52,18 @@ class Distribution:
     number_type: NumberType = NUMBERS
 
     def rows(self) -> list[dict[str, Any]]:
-        """List the numbers beside the distribution: "query", "name", "mean", "lower" and "upper"."""
+        """List the mean, standard deviation and quartiles beside the distribution, in the order of SHOWN_NUMBERS.
+
+        Returns:
+            For each "query", the column's name; "name", the text of the query; "mean", "lower" and "upper".
+        """
         return [
             {"query": self.variable, "name": name} | {"mean": row["mean"], "lower": row["lower"], "upper": row["upper"]}
             for name, row in self.numbers
         ]
 
     def svg(self) -> str:
-        """Draw it as `histogram` does."""
+        """Draw the shares as steps with a band for their intervals, an `<svg>` element."""
         shares, lower, upper = (part.tolist() for part in (self.shares, self.lower, self.upper))
         edges = list(map(self.number_type.of, self.edges.tolist()))
         return histogram(self.variable, edges, shares, (lower, upper), level=self.level)
@@ -78,6 +82,7 @@ def distributions(
     Returns:
         One for each column, in the schema's order; none without sums. Without evidence its intervals are the leaves of
         its ruler, or its bins; with evidence they are its bins. Draws in which the evidence is impossible are left out.
+        The mean, deviation and quartiles beside it are those of `answer`.
 
     Raises:
         InputError: a level outside (0, 1), or evidence that most draws make impossible.

@@ -56,11 +56,10 @@ def answer_document(answer: Answer) -> Document:
 
     Returns:
         "query", "kind", "level", "left_out", "basis", "unmeasured", "prior_only", "assumes", "evidence" (an object or
-        None) and "too_rare"; for a query of a number also "unit" and "inside", and "sums" if it was read from sums; for
-        an expression of several queries also "unit"; if
-        numbers are clipped to bounds that were found also "clipped"; if a number does not concern all records also
-        "concerns"; if laws were sampled also "sampling"; of several evidences "more_evidence"; and
-        "values", the rows, in which an end without bound is None.
+        None) and "too_rare"; for a query of a number also "unit" and "inside", and for an expression of several queries
+        "unit"; "sums", "clipped" and "concerns", each where it is not empty; "sampling" if laws were sampled;
+        "more_evidence" if there are several evidences; and "values", the rows, in which an end without bound is None,
+        and which have "dates", their numbers as text, if these are dates. Draws are not written.
     """
     document = write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
@@ -77,7 +76,8 @@ def answer_document(answer: Answer) -> Document:
 def read_answer(document: Mapping[str, Any]) -> Answer:
     """Restore the answer that `answer_document` wrote, equal to the last bit.
 
-    "evidence" and "values" must be there; other absent fields take their defaults, and unknown ones are ignored.
+    "evidence" and "values" must be there, or a KeyError is raised; other absent fields take their defaults, and unknown
+    ones are ignored. The answer has no draws.
 
     Example:
         >>> row = {"state": {"rain": "yes"}, "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4}
@@ -98,7 +98,7 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
 
 
 def _read_ends(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Restore the ends of an interval that has none."""
+    """Copy a row; a "lower" of None becomes -infinity and an "upper" of None infinity."""
     return {**row, **{name: value for name, value in ENDLESS.items() if name in row and row[name] is None}}
 
 

@@ -21,11 +21,16 @@ from discreet.util.option_texts import DEFAULT_LEVEL
 def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float = DEFAULT_LEVEL) -> Answers:
     """Check whether the mean of one number follows another along a straight line, by what was released of both.
 
+    The line is that of least squares under each draw. Its slope is the covariance over the variance of the other
+    number: the covariance of the bins' means, and, if the product of both was released, that inside the bins, too.
+    Without this product the covariance inside bins counts as 0. Intervals are equal-tailed.
+
     Args:
         posterior: of a release with sums of both numbers.
         target: number whose mean is checked.
         on: another number, along whose bins it is.
-        level: posterior probability of all intervals together; that of each is larger (Bonferroni).
+        level: posterior probability of all intervals together; that of each is larger (Bonferroni). With K bins that of
+            each is `1 - (1 - level) / K`.
 
     Returns:
         An answer for each bin: the target's mean less that of the line, in the unit of the target. Where the interval
@@ -33,7 +38,7 @@ def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float 
         computed, bend at each bin; they are as wrong as this line would be inside one bin.
 
     Raises:
-        InputError: no sums of both numbers were released, or a level outside (0, 1).
+        InputError: a level outside (0, 1), no sums of both numbers were released, or both are the same number.
 
     Guarantee:
         No budget is spent; only the posterior is read.

@@ -71,7 +71,7 @@ class NumberMoments:
 
     @cached_property
     def of_covariates(self) -> ColumnMoments:
-        """Moments of the covariates' columns."""
+        """Moments of the covariates' columns alone; covariances with numbers and with bin means are the same."""
         covariances = self.covariances[:, :-1, :-1]
         return ColumnMoments(covariances, covariances, self.means[:, :-1])
 
@@ -87,10 +87,13 @@ class NumberMoments:
         return np.asarray(np.maximum(np.einsum("di,dij,dj->d", signed, self.covariances, signed), 0.0))
 
     def identified(self) -> tuple[Floats, Floats]:
-        """Select coefficients and residual variances of the draws that identify them.
+        """Select the draws in which all coefficients are finite.
+
+        Returns:
+            (coefficients, shape (such draws, columns + 1); residual variances, shape (such draws,)).
 
         Raises:
-            InputError: less than half of the draws do.
+            InputError: they are less than half of the draws.
         """
         valid = np.isfinite(self.coefficients).all(axis=-1)
         if valid.mean() < 0.5:
@@ -102,9 +105,12 @@ class NumberMoments:
     def estimate(self) -> Floats:
         """Compute ridge regression on the posterior means of the moments, shape `(columns + 1,)`.
 
-        Coefficients of draws have heavy tails where noise is large, so that their mean may be far off. The ridge on
-        standardised columns is the root mean square of the correlations' standard deviations: it vanishes with them.
-        The intercept is last.
+        Coefficients of draws have heavy tails where noise is large, so that their mean may be far off. Moments are
+        averaged over draws first. The slopes of standardised columns solve `(R + ridge I) b = r` by least squares; R
+        and r are the averaged covariances, divided by the roots of the averaged variances (at least the smallest
+        float). The ridge is the root mean square, over all pairs of columns and target, of the standard deviations over
+        draws of the covariances, in the same scale: it vanishes with them. Slopes are returned in the columns' own
+        units, the intercept last.
         """
         means, covariances = self.means.mean(axis=0), self.covariances.mean(axis=0)
         unit = np.sqrt(np.maximum(np.diag(covariances), np.finfo(float).tiny))
@@ -123,9 +129,12 @@ class NumberMoments:
 def read_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[RegressionColumn]) -> NumberMoments:
     """Read the means and covariances of columns in the population, from released sums of numbers.
 
-    Covariances of variables that share no released sum follow from those that do, as the network's independences say
-    if variables follow their parents along lines (`Completion`). To that is added by how much the covariance of the
-    means of bins differs from draw to draw, if the posterior doubts the network.
+    Moments of the counted records are read first (`measured_moments`); impossible draws are drawn anew
+    (`find_possible`); then moments of the population are drawn about them (`draw_population`). All randomness is from
+    the release's own generator, so that equal calls return equal moments. Covariances of variables that share no
+    released sum follow from those that do, as the network's independences say if variables follow their parents along
+    lines (`Completion.fill`). If the posterior doubts the network (`assume` is "robust"), they also vary as the
+    covariance of the means of bins does from draw to draw (`_doubt`).
 
     Args:
         law: laws of the variables.
@@ -133,11 +142,12 @@ def read_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
         columns: of different variables.
 
     Returns:
-        Moments in the unit of the numbers; the last column is the target of a regression.
+        Moments in the unit of the numbers; the last column is the target of a regression. `assumes` has a sentence for
+        each pair of unknown covariance, and one (ALIKE) if there are observed states and at least two numbers.
 
     Raises:
-        InputError: fewer than LEAST_RECORDS records for each column have the observed states; or, with observed states,
-            two of the variables share no released sum.
+        InputError: numbers are those of records with observed states, and fewer than LEAST_RECORDS records for each
+            column have these, or two of the variables share no released sum.
     """
     names = tuple(column.variable.name for column in columns)
     between = find_between(law, numbers, columns)
@@ -170,9 +180,10 @@ def find_between(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
         columns: of different variables.
 
     Returns:
-        All ancestors beside the columns' variables, if some pair shares no released sum. The variables alone, all of
-        them as if they were measured, where one of the others may be missing or has no sums, where there are too many,
-        or where laws are sampled.
+        All ancestors beside the columns' variables, in the network's order, if some pair of the columns shares no
+        released sum (`are_together`); known are the pairs that share one. The columns' variables alone, with all pairs
+        as if they were known, if every pair shares a sum; if a variable among them and the ancestors may be missing, or
+        is numeric without sums; if they have more than MOST_COLUMNS columns; or if laws are sampled.
 
     Raises:
         InputError: some pair shares no released sum, and the numbers are of records with observed states.
@@ -216,7 +227,8 @@ def _doubt(
 ) -> Floats:
     """Add to unknown covariances by how much those of the means of bins differ from their mean over the draws.
 
-    Where that makes a draw impossible it is halved, up to HALVINGS times, and at last left out.
+    The covariances of bin means are those of `_covary` with `binned`, less their mean over draws. Where adding them
+    makes a draw impossible (`are_possible`), its addition is halved, up to HALVINGS times, and at last left out.
 
     Args:
         covariances: of all columns, shape `(draws, columns, columns)`; not changed.
@@ -244,7 +256,7 @@ def _doubt(
 
 
 def _sizes(columns: Sequence[RegressionColumn]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """List the names of variables, and the number of columns of each."""
+    """List the names of the columns' variables, and the number of columns of each, both in the given order."""
     return tuple(column.variable.name for column in columns), tuple(len(column.names) for column in columns)
 
 
@@ -252,15 +264,17 @@ def find_possible(moments: NumberMoments, rng: np.random.Generator, between: Com
     """Draw those moments anew that no columns can have, among the possible ones and from the law of all draws.
 
     Args:
-        moments: draws; the means go with the covariances.
+        moments: draws of means and covariances; not changed. Unknown covariances may be anything.
         rng: source of randomness.
         between: by which unknown covariances follow.
 
     Returns:
-        The same moments where they are possible, which is where the least eigenvalue of the correlations is above
-        -SMALLEST_EIGENVALUE. Others start on the way to independent columns, as near as possible (`_make_possible`),
-        and move by SLICES elliptical slices through other draws' differences from the mean. A slice that finds nothing
-        possible in SHRINKS trials leaves its draw where it is.
+        The same moments where they are possible with unknown covariances completed: where the least eigenvalue of the
+        correlations is at least -SMALLEST_EIGENVALUE. All others start at the nearest possible point on the way to
+        independent columns (`_make_possible`). They move by SLICES elliptical slices: each turns the draw's difference
+        from the mean towards that of a draw picked at random, by a random angle that shrinks towards 0 until the result
+        is possible (`are_possible`). A slice that finds nothing possible in SHRINKS trials leaves its draw where it is.
+        Means move with the covariances.
     """
     # Columns that follow from each other in the tables have a least eigenvalue of 0 in every draw, which stays.
     wrong = np.flatnonzero(_least_eigenvalues(between.fill(moments.covariances)) < -SMALLEST_EIGENVALUE)
@@ -306,8 +320,9 @@ def draw_population(
         rng: source of randomness.
 
     Returns:
-        Moments of the population; draws that no columns can have (`are_possible`) stay as they are. The Wishart law has
-        as many degrees of freedom as records have the columns' numbers, at least the number of columns plus 2.
+        Moments of the population; draws that no columns can have (`are_possible`) stay as they are. The inverse Wishart
+        law has as many degrees of freedom as records have the columns' numbers, at least the number of columns plus 2;
+        means get a normal error with the drawn covariances over that number of records. `assumes` is empty.
     """
     means, covariances = moments.means.copy(), moments.covariances.copy()
     good, size = np.flatnonzero(are_possible(covariances)), means.shape[1]
@@ -326,7 +341,15 @@ def draw_population(
 
 
 def are_possible(covariances: Floats) -> npt.NDArray[np.bool_]:
-    """Find the draws whose covariances some columns can have, none of which follows from others; shape (draws,)."""
+    """Find the draws whose covariances are those of some columns none of which follows from the others.
+
+    Args:
+        covariances: shape `(draws, columns, columns)`.
+
+    Returns:
+        Shape (draws,): True where the least eigenvalue of the correlations is above SMALLEST_EIGENVALUE. False where a
+        column does not vary or a covariance is not finite.
+    """
     return np.asarray(_least_eigenvalues(covariances) > SMALLEST_EIGENVALUE)
 
 
@@ -345,11 +368,12 @@ def _least_eigenvalues(covariances: Floats) -> Floats:
 def _make_possible(covariances: Floats, between: Completion) -> Floats:
     """Move covariances towards 0, and no farther than makes them possible; variances stay.
 
-    The least part of the way is found by PROJECTIONS bisections.
+    A draw becomes `C + s (diag C - C)`, s in (0, 1] the least for which the completed covariances (`Completion.fill`)
+    are possible, by PROJECTIONS bisections. If no s below 1 is, all covariances become 0.
 
     Args:
         covariances: shape `(draws, columns, columns)`; not changed.
-        between: by which unknown covariances follow.
+        between: by which unknown covariances follow. Only to decide; what is returned is not completed.
     """
     alone = np.zeros_like(covariances)
     size = covariances.shape[1]
@@ -363,7 +387,7 @@ def _make_possible(covariances: Floats, between: Completion) -> Floats:
 
 
 def _unfold(upper: Floats, size: int) -> Floats:
-    """Make symmetric matrices from the values of their upper halves, shape (draws, values)."""
+    """Make symmetric matrices, shape (draws, size, size), from their upper halves row by row, shape (draws, values)."""
     matrices = np.zeros((len(upper), size, size))
     rows, columns = np.triu_indices(size)
     matrices[:, rows, columns] = matrices[:, columns, rows] = upper
@@ -377,6 +401,10 @@ def measured_moments(
     between: Completion,
 ) -> NumberMoments:
     """Compute the means and covariances of columns from released sums of numbers, each by itself.
+
+    A number's mean is that of its bins' shares with the mean offsets inside bins, for whole numbers without the 1/2 by
+    which they stand for intervals; its variance is that of `NumberDraws.variance`. A categorical variable's are those
+    of its states' shares. Covariances are those of `_covary`.
 
     Args:
         law: laws of variables, of which others are found beside it.
@@ -415,7 +443,13 @@ def measured_moments(
 
 
 def _share_bins(shares: Floats, grid: NumberGrid) -> Floats:
-    """Compute the shares of the bins among records with a number; negative ones, of a law without bias, count as 0."""
+    """Compute the shares of the bins among records with a number, shape (bins, draws); they sum to 1.
+
+    Args:
+        shares: of all states, shape (states, draws); the state of missing numbers is left out. Negative ones, of a law
+            without bias, count as 0.
+        grid: of the number, for the number of bins.
+    """
     bins = np.maximum(shares[: grid.bins], 0.0)
     return np.asarray(bins / bins.sum(axis=0))
 
@@ -425,9 +459,11 @@ def _covary(
 ) -> Floats:
     """Compute the covariances of the columns of two variables, shape `(draws, columns, columns)`.
 
-    Of two numbers it is that of `NumberDraws.covariance`; where they have gaps, the correlation of the records with
-    both is taken for that of all. Of a number and states it is by the number's means in bins and states (`offsets_by`,
-    or the column's own with `binned`); of two categorical variables by their table alone.
+    Of two numbers it is that of `NumberDraws.covariance`; where one may be missing, the correlation of the records with
+    both is taken for that of all: the covariance is multiplied by the ratio of the standard deviations of all and of
+    these, but not with `binned`. Of a number and states it is by the number's means in bins and states (`offsets_by`,
+    or the column's own with `binned`); of two categorical variables by their table alone. Variances that divide are
+    raised to LEAST_VARIANCE.
 
     Args:
         law: of both.
@@ -502,20 +538,20 @@ class Completion:
 
     @cached_property
     def spans(self) -> dict[str, range]:
-        """Columns of each variable."""
+        """Range of the columns of each variable, by name; columns are counted through in the order of `names`."""
         ends = np.cumsum([0, *self.columns]).tolist()
         return {name: range(start, end) for name, start, end in zip(self.names, ends, ends[1:], strict=False)}
 
     def pick(self, names: Scope) -> list[int]:
-        """List the columns of some variables."""
+        """List the columns of some variables, in the given order of the variables."""
         return [column for name in names for column in self.spans[name]]
 
     def is_known(self, first: str, second: str) -> bool:
-        """True if the covariances of two variables are known."""
+        """True if the covariances of two different variables are known; the order does not matter."""
         return (first, second) in self.known or (second, first) in self.known
 
     def tell(self, names: Scope) -> tuple[str, ...]:
-        """Tell in a sentence for each pair of some variables without known covariances what these follow from."""
+        """Write a sentence (FOLLOWS) for each pair of `names` without known covariances, at most MOST_TOLD."""
         apart = [pair for pair in combinations(names, 2) if not self.is_known(*pair)]
         return tuple(FOLLOWS.format(*pair) for pair in apart[:MOST_TOLD])
 
@@ -526,8 +562,10 @@ class Completion:
             covariances: shape `(draws, columns, columns)`; unknown ones may be anything.
 
         Returns:
-            Same shape, symmetric; known covariances and variances stay. Of parents that follow from each other, the
-            slopes of least norm are taken.
+            Same shape, symmetric; known covariances and variances stay. Variables are taken in order, parents first:
+            the covariance of v with an earlier u is `beta' Cov(parents, u)`, beta the slopes of v on its parents. Of
+            parents that follow from each other (singular values of their correlations below LEAST_RATIO of the
+            largest), the slopes of least norm are taken. A variable without parents has unknown covariances of 0.
         """
         variances = np.diagonal(covariances, axis1=1, axis2=2)
         unit = np.sqrt(np.where(variances > 0, variances, 1.0))

@@ -61,19 +61,23 @@ class ObservedNumber:
 
     @property
     def code(self) -> int | None:
-        """Bin of a single number; None for a comparison."""
+        """Position of the bin that holds a single number; None for a comparison."""
         return bisect_right(self.variable.bins, self.range.low) if self.range.value else None
 
     def inside(self, bin: int) -> BinLaw:
-        """Return the law inside a bin."""
+        """Return the law inside one bin: its leaves with their shares, LEAST_SHARE added, and edges."""
         leaves = np.flatnonzero(self.bins == bin)
         edges = self.law.edges[leaves[0] : leaves[-1] + 2]
         return BinLaw(edges, self.law.shares[leaves] + LEAST_SHARE, self.law.rises[leaves], self.law.integer)
 
     def part(self, bin: int, law: BinLaw | None = None) -> Floats:
-        """Compute the part of a bin's numbers that lies in the range, shape (draws,), by its law or another one.
+        """Compute the part of a bin's numbers that lies in the range, shape (draws,).
 
         It is exactly 1 or 0 where the range has all or none of the bin.
+
+        Args:
+            bin: position of the bin.
+            law: law inside this bin, with any number of draws; None for the column's own (`inside`).
         """
         law = self.inside(bin) if law is None else law
         low, high = self.interval
@@ -84,7 +88,11 @@ class ObservedNumber:
         return np.asarray(law.within(low, high).shares.sum(axis=0) / law.shares.sum(axis=0))
 
     def parts(self) -> Floats:
-        """Compute the parts of all states, shape (size, draws); a missing number lies in no range."""
+        """Compute the part of each state that lies in the range, shape (size, draws), by the law inside bins.
+
+        Of a single real number it is the part of the short interval that stands for it. A missing number lies in no
+        range: 0.
+        """
         parts = np.zeros((self.variable.size, self.law.shares.shape[1]))
         for bin in range(len(self.variable.edges) - 1):
             parts[bin] = self.part(bin)
@@ -92,7 +100,7 @@ class ObservedNumber:
 
     @property
     def cut(self) -> list[int]:
-        """Bins of which the range has some numbers and not all."""
+        """Bins of which the range has some numbers and not all; a single real number cuts its bin."""
         ends = np.array(self.variable.edges)
         low, high = self.interval
         some = (ends[1:] > low) & (ends[:-1] < high) & ((ends[:-1] < low) | (ends[1:] > high))
@@ -102,7 +110,8 @@ class ObservedNumber:
         """Compute mean and variance of the numbers in the range less those of all numbers, in each bin.
 
         Returns:
-            Two arrays of shape (bins, draws); 0 in bins of which the range has all or none.
+            (differences of means, differences of variances), shape (bins, draws) each, under the law inside the bin, in
+            the unit of the number and its square; 0 in bins of which the range has all or none (`cut`).
         """
         means, variances = np.zeros((2, len(self.variable.edges) - 1, self.law.shares.shape[1]))
         for bin in self.cut:
@@ -117,7 +126,9 @@ class ObservedNumber:
     def part_ends(self) -> tuple[Floats, Floats]:
         """Compute the least and the largest part of each state over all laws inside leaves, shape (size, draws) each.
 
-        A single number stands for its leaf. A missing number lies in no range: both parts of its state are 0.
+        A leaf counts for the least part only if the range has all its numbers, and for the largest if it has some. Both
+        are shares of the bin by leaves, with LEAST_SHARE added to each leaf, and at most 1. A single number stands for
+        its leaf: both parts are the leaf's share. A missing number lies in no range: both parts of its state are 0.
         """
         surely = np.ones(len(self.bins), bool)
         maybe = surely.copy()
@@ -184,8 +195,10 @@ def observe_numbers(
         step: as it says.
 
     Returns:
-        For each variable what is observed of it, in the given order. The law of a number with sums is that of the
-        release, tilted to its means given the observed states; of any other that of its bins.
+        For each variable what is observed of it, in the given order: `ObservedStates` for several states, which has no
+        law, else `ObservedNumber`. The law of a number with sums is that of the release, with the ruler's leaves as
+        bins, tilted to its means given the observed states. The law of any other number has its own bins, with the law
+        `inside` them.
     """
     observed = list[Seen]()
     for name, seen in ranges:
@@ -204,7 +217,17 @@ def observe_numbers(
 
 
 def _find_interval(variable: Variable, seen: NumberRange, edges: Floats) -> tuple[float, float]:
-    """Find the ends of a range; of a single real number those of a short interval at it, inside its leaf."""
+    """Find the ends of a range.
+
+    A single real number has an interval of length 0; a short one is returned in its place: WINDOW times the length of
+    its leaf (or bin), from the number on, or ending at the upper edge of the leaf if it would reach beyond. A single
+    whole number has its own interval, from it to the next number.
+
+    Args:
+        variable: numeric variable.
+        seen: what is observed of it.
+        edges: of the leaves, or of the bins without a ruler.
+    """
     low, high = seen.ends(variable)
     if low < high:
         return low, high
@@ -228,9 +251,10 @@ def add_observed(
             variable and of these, shape `(size, *sizes, draws)`; for others the part is that of the bin.
 
     Returns:
-        Laws of a network with a child for each comparison, and for each single number that has rows. A single number
-        is also observed in its bin. A child is named as its comparison is written, in brackets if there is a variable
-        of this name.
+        Laws of a network with a child for each comparison and each one of several states, and for each single number
+        that has rows. A child has the states "out" and "in", the second with the parts as probability, and "in" is
+        observed. A single number is also observed in its bin. A child is named as its comparison is written, in
+        brackets (perhaps several) if there is a variable of this name. Without any child the network stays.
     """
     network, tables, evidence = laws.cells.network, dict[str, Floats](), dict(laws.evidence)
     parents = dict[str, Scope]()
@@ -258,6 +282,9 @@ def find_row_parts(
 ) -> tuple[Scope, Floats] | None:
     """Compute the part of each bin that lies in a range, by the rows of the family that has most of the targets.
 
+    Inside a cut bin the law of each row is the bin's, tilted to the row's mean (`_part_by_row`), which lines inside
+    bins move (`row_offsets`). Rows are weighted by their law given the observed states, LEAST_SHARE added.
+
     Args:
         laws: given the observed states alone, under every `step`-th draw.
         observed: the number.
@@ -266,10 +293,12 @@ def find_row_parts(
         step: as it says.
 
     Returns:
-        As `rows` of `add_observed`; None if the range cuts no bin, if no sums by rows have a target, or if the table
-        would have more than MOST_ROW_VALUES values. Parts of a cut bin are limited to [0, 1]; of a single number they
-        are likelihoods, whose mean over the rows is 1 in each cut bin, divided by the largest of all if that is above
-        1. Other bins have the same part in all rows.
+        As `rows` of `add_observed`, over the unobserved variables of the family (`family_for`). None for several
+        states, if the range cuts no bin, if the number has no sums, if the family has no target, or if the table would
+        have more than MOST_ROW_VALUES values. In a cut bin a row has the part of the bin plus that of the row's law
+        less its mean over the rows, limited to [0, 1]. For a single number they are likelihoods, whose mean over the
+        rows is 1 in each cut bin, all divided by the largest of all if that is above 1. Other bins have the same part
+        in all rows.
     """
     name, states = observed.variable.name, laws.evidence
     if isinstance(observed, ObservedStates) or not observed.cut or name not in numbers.grids:
@@ -307,7 +336,7 @@ def _part_by_row(observed: ObservedNumber, bin: int, grid: NumberGrid, offsets: 
         observed: the number.
         bin: that the range cuts.
         grid: of the column.
-        offsets: mean of the row's numbers in the bin less its middle, shape (rows, draws).
+        offsets: mean of the row's numbers in the bin less its middle, shape (rows, draws). The part has the same shape.
     """
     law, rows = observed.inside(bin), offsets.shape[0]
     many = BinLaw(law.edges, np.tile(law.shares, rows), np.tile(law.rises, rows), law.integer)
@@ -325,9 +354,11 @@ def bound_event(event: Floats, everything: Floats, parts: Sequence[tuple[Floats,
             of the axes.
 
     Returns:
-        (lower, upper), shape `(events, draws)`. Of several variables the part of a cell is bounded by Frechet's
-        inequalities: at most the least of theirs, at least their sum less the number of others. Where no record can be
-        among those observed, the bounds are 0 and 1.
+        (lower, upper), shape `(events, draws)`. For the upper bound the observed records take, in every cell, as much
+        of the event as the largest part allows, and of the rest only what the least part still forces; the bound is the
+        event's share of both, summed over cells. The lower bound is 1 less the upper bound of the rest. Of several
+        variables the part of a cell is bounded by Frechet's inequalities: at most the least of theirs, at least their
+        sum less the number of others. Where no record can be among those observed, the bounds are 0 and 1.
     """
     axes = everything.ndim - 1
     low, high = np.ones(everything.shape), np.ones(everything.shape)

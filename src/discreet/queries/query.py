@@ -528,7 +528,9 @@ def name_query(position: int, query: object) -> Iterator[None]:
 
 
 def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
-    """Return the posterior under an assumption; None returns it unchanged, and "nothing" takes that of the network.
+    """Return the posterior under an assumption (`PosteriorDraws.assuming`); None returns it unchanged.
+
+    "nothing" returns it under "network": its bounds are computed later, around the answer of the network.
 
     Raises:
         InputError: another word, a posterior that is not of a release, "nothing" for a predictive answer, or a
@@ -560,19 +562,22 @@ def _answer(
 ) -> Answer:
     """Answer a query that fits the schema, by the function for its kind.
 
-    Laws of at most ROW_LIMIT states are asked for; they are exact where affordable, else sampled
-    (`ConditionedPosterior.for_targets`). An MPE query, which has no targets, is about all variables of which no state
-    is observed. A number query with a second variable, of a covariance, does not use `inside`.
+    Probabilities are answered by `_answer_probability`, a covariance or correlation (a number query with a second
+    variable) by `_answer_pair`, any other number by `_answer_number`, and MAP and MPE by `_answer_most_probable`; an
+    MPE query, which has no targets, is about all variables of which no state is observed. Answers on numbers say which
+    records they concern (`_say_whom`). Laws of at most ROW_LIMIT states are asked for; they are exact where affordable,
+    else sampled (`ConditionedPosterior.for_targets`).
 
     Args:
         query: parsed query.
         both: draws given the query's evidence, with their replicates.
         level: posterior probability of each interval.
-        inside: law of numbers inside their bins; used for numbers only.
+        inside: law of numbers inside their bins; used by `_answer_number` alone.
         nothing: whether intervals cover all answers that the measured margins allow.
 
     Returns:
-        The answer. With `nothing`, an answer whose basis is "measured" keeps its interval.
+        The answer. With `nothing`, the intervals of probabilities are those of `_bound_answer`; an answer whose basis
+        is "measured" keeps its interval.
 
     Raises:
         InputError: `nothing` with observed numbers as evidence, which is looked for first, or for a number or an
@@ -604,7 +609,11 @@ def _answer(
 
 
 def _say_whom(query: NumberQuery, schema: Schema, answer: Answer) -> Answer:
-    """Say of columns that do not apply to all records that the answer is about the others."""
+    """Return a copy whose `concerns` says that the answer is about the records to which a column applies.
+
+    There is a sentence for each target column with a state for "does not apply", with the condition by which it
+    applies, if that was declared. `concerns` becomes empty if all target columns apply to all records.
+    """
     columns = [schema[name] for name, _ in query.targets if schema[name].not_applicable is not None]
     whom = [("" if each.applies_if is None else f" with {each.applies_if},", each.name) for each in columns]
     return replace(
@@ -622,7 +631,7 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
 
     Returns:
         The answer, rows in the order of the states, the last target's varying fastest; noise shares are None without
-        replicates.
+        replicates. If a law inside bins of observed numbers matters, intervals are those of `_widen_answer`.
 
     Raises:
         InputError: more than ROW_LIMIT rows, or as `possible_draws`.
@@ -645,11 +654,20 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
 def _widen_answer(query: Probability, both: ConditionedPosterior, answer: Answer, draws: Floats) -> Answer:
     """Replace the intervals of an answer by those over all laws inside bins; its own become those of the law.
 
+    In every draw a row's probability lies between the two bounds of `bound_event`. "lower" is the lesser of the former
+    lower end and that of the credible interval of the lower bounds, and "upper" the greater of the upper ones; the
+    former ends are "law_lower" and "law_upper". Impossible draws are left out, and weighted draws are resampled. The
+    mean stays.
+
     Args:
-        query: query with a number or a comparison as evidence.
+        query: query with a number, a comparison or one of several states as evidence.
         both: draws given the evidence.
         answer: under the law inside bins.
         draws: probabilities of its rows, shape (rows, draws).
+
+    Returns:
+        A copy, with an assumption for evidence that splits bins (`_list_laws`), and with the bounds of each draw as
+        ends of `drawn`.
     """
     fixed, free = _split_targets(query, both)
     event, everything = _weigh_cells(both, free, fixed)
@@ -669,7 +687,7 @@ def _widen_answer(query: Probability, both: ConditionedPosterior, answer: Answer
 
 
 def _split_targets(query: Probability, both: ConditionedPosterior) -> tuple[dict[str, int], list[str]]:
-    """Split the targets of a query: codes of those with a state, and names of the others."""
+    """Split the targets of a query: codes of those with a state, by name, and names of the others, in order."""
     schema = both.given.network.schema
     fixed = {name: schema[name].code(state) for name, state in query.targets if state is not None}
     return fixed, [name for name, state in query.targets if state is None]
@@ -683,8 +701,10 @@ def _weigh_cells(both: ConditionedPosterior, free: Sequence[str], fixed: Mapping
         free, fixed: targets.
 
     Returns:
-        (probabilities of the free targets and the fixed states, shape `(*sizes of free, *bins, draws)`; those of the
-        bins, shape `(*bins, draws)`); the bin of a single number is given, and its axis has the length 1.
+        (probabilities of the free targets and the fixed states together with the bins, shape `(*sizes of free, *bins,
+        draws)`; those of the bins, shape `(*bins, draws)`). Axes of bins are in the order of the observed numbers. The
+        bin of a single number is given like a state, and its axis has the length 1. Where the fixed states are
+        impossible the first is 0.
     """
     states = both.states[0]
     assert states is not None
@@ -741,7 +761,9 @@ def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple
     Returns:
         Probabilities of the free targets' joint states, the last target's state varying fastest, shape (states, draws),
         or (1, draws) if none is free: NaN if the evidence is impossible, 0 if only the fixed states are. Then `both`, a
-        copy with the probability of the evidence if no target is fixed and the pass computed it, else unchanged.
+        copy with the probability of the evidence if no target is fixed and the pass computed it, else unchanged. A
+        target `A=applies` has the sum of the probabilities of the states of another column in which A applies
+        (`read_whom`); `both` is then unchanged.
     """
     laws = both.given
     for at, (name, state) in enumerate(query.targets):
@@ -783,7 +805,8 @@ def _answer_most_probable(
         possible draws, or of their weight, in which this state is the most probable. Of equal states the first counts.
 
     Raises:
-        InputError: as `possible_draws`, or as `most_probable` if even that exceeds the memory budget.
+        InputError: as `possible_draws`; a law that is not tabulated with numbers as evidence; or as `most_probable` if
+            even that exceeds the memory budget.
     """
     laws, replicate = both.given, both.replicate
     schema = laws.network.schema
@@ -908,7 +931,8 @@ def _summarise(
 ) -> Answer:
     """Summarise draws as an answer, one row for each joint state: means, intervals, noise shares.
 
-    Probabilities are clipped to [0, 1]. With weights, means are weighted, and intervals are of resampled draws.
+    Probabilities are clipped to [0, 1]. Intervals are by `credible_interval`, noise shares by `noise_share`, from the
+    draws that have a replicate. With weights, means are weighted, and intervals are of resampled draws (`resample`).
 
     Args:
         query: the query.
@@ -986,10 +1010,13 @@ def _write_answer(
 def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float, inside: Inside) -> Answer:
     """Answer a query for a mean, a quantile or a share of a numeric variable, from the probabilities of its bins.
 
-    Draws in which the evidence is impossible are left out, and their fraction is reported. Where no released sum of the
-    number names an observed variable, "lower" and "upper" hold for every law inside the bins alone, without sums, and
-    an assumption says so. Where evidence splits a bin, they hold for every law inside the bins of the observed numbers;
-    "law_lower" and "law_upper" are then by the lines inside these bins.
+    The mean and "law_lower" and "law_upper" are under one law of the number (`_find_number_law`); "lower" and "upper"
+    are over every law inside certain bins (`number_row`). These bins are the leaves or bins of that law; given evidence
+    its known variance does not count there. If the evidence has variables with which no sum of the number was released,
+    they are the schema's bins, and an assumption says so. If a law inside the bins of observed numbers matters, they
+    are those of `_find_extreme_laws`; the interval then also contains, except for a variance or deviation, the one over
+    all laws inside the number's own leaves. Draws in which the evidence is impossible are left out, and their fraction
+    is reported.
 
     Args:
         query: query for a number.
@@ -1000,9 +1027,8 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
 
     Returns:
         An answer of one row (`number_row`), with the noise share of the number under the given law and its error, or
-        None for both without replicates. The unit is "probability" for a share, else "number of NAME", or of dates
-        "date of NAME" and for their spread "days of NAME". The evidence is
-        judged too rare by the intervals of the bins, not of the number.
+        None for both without replicates. Its numbers and unit are those of `_in_its_unit`. The evidence is judged too
+        rare by the intervals of the bins' shares, not of the number.
 
     Raises:
         InputError: as `possible_draws`.
@@ -1058,7 +1084,15 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
 
 
 def _place(values: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
-    """Put values of the possible draws in their places, NaN in the others: shape (values, 1, draws)."""
+    """Put values of the possible draws in their places among all draws, NaN in the others.
+
+    Args:
+        values: shape (values, possible draws).
+        possible: mask of the possible draws, shape (draws,).
+
+    Returns:
+        Shape (values, 1, draws).
+    """
     places = np.full((len(values), 1, possible.size), np.nan)
     places[:, 0, possible] = values
     return places
@@ -1068,8 +1102,10 @@ def _in_its_unit(query: NumberQuery, row: AnswerRow, number_type: NumberType) ->
     """Write the numbers of an answer's row as their type is, dates as dates.
 
     Returns:
-        (row, unit). A share has the unit "probability". A deviation or variance stays a number, of the type's own unit,
-        such as days for dates; other numbers become dates where the column has dates.
+        (row, unit). A share stays as it is and has the unit "probability". A deviation or variance stays a number, of
+        the type's own unit, such as "days of NAME" for dates, else "number of NAME". Any other number becomes a date
+        where the column has dates, its interval rounded outwards, with the unit "date of NAME"; else it stays, "number
+        of NAME".
     """
     if query.kind in ("marginal", "conditional"):
         return row, "probability"
@@ -1088,16 +1124,20 @@ def _find_number_law(
 ) -> BinLaw:
     """Find the law of a query's number in every draw: by its released sums where there are some, else by its bins.
 
-    Where observed ranges split a bin, its mean follows the lines inside their bins (`follow_lines`). For a variance or
-    a deviation whose square was released, the law has a known variance: that given the observed states, or without any
-    evidence that of the column.
+    Without sums it is `BinLaw.of_bins` of the shares. With sums there are three cases. Where evidence splits a bin, the
+    mean follows the lines inside its bins (`follow_lines`). For a variance or deviation whose square was released, the
+    law has a known variance: given evidence that of `give_numbers`, else that of the whole column. Otherwise the law of
+    the leaves is tilted to the mean that sums give in each bin (`NumberDraws.given`).
 
     Args:
         query: query for a number.
         both: draws given the evidence.
         shares: of the variable's states given the evidence, shape (states, draws).
-        inside: law inside bins without sums.
+        inside: law inside bins; used without sums only.
         step: the draws are every `step`-th of the posterior.
+
+    Returns:
+        The law, with the ruler's leaves as bins if there are sums, and an axis of draws.
     """
     name, numbers = query.variable, both.numbers
     variable = both.given.network.schema[name]
@@ -1120,11 +1160,13 @@ def _find_extreme_laws(query: NumberQuery, both: ConditionedPosterior) -> tuple[
 
     Args:
         query: query for a number.
-        both: draws given the evidence, which splits a bin.
+        both: draws given the evidence, for which a law inside bins matters (`is_open`).
 
     Returns:
-        Laws of which every share beyond an edge is the least, and the largest, that any law inside bins allows; for a
-        deviation, whose bounds are not at these, laws that have all numbers in one bin and half at either bound.
+        (law of the smallest numbers, law of the largest), with the variable's own bins and an axis of draws. Every
+        share of the numbers beyond an edge is the least, and the largest, that any law inside the bins of the observed
+        numbers allows (`bound_event`); inside a bin numbers are evenly spread. A variance or deviation has no extremes
+        there: for it the laws have all numbers in the first bin, and half in the first and half in the last.
     """
     variable = both.given.network.schema[query.variable]
     bins = len(variable.edges) - 1
@@ -1145,7 +1187,7 @@ LINES = "inside the bins of {}, {} taken to follow its number along lines; the i
 
 
 def _list_laws(both: ConditionedPosterior, targets: Sequence[str]) -> tuple[str, ...]:
-    """Say by which law the targets depend on the numbers inside the bins that evidence splits."""
+    """Write the assumption (LINES) that targets follow numbers along lines in split bins; () if none is split."""
     split = [each.variable.name for each in both.observed if each.cut]
     if not split:
         return ()
@@ -1154,7 +1196,11 @@ def _list_laws(both: ConditionedPosterior, targets: Sequence[str]) -> tuple[str,
 
 
 def _list_sums(query: NumberQuery, both: ConditionedPosterior) -> tuple[str, ...]:
-    """List the released sums from which a query's numbers are read; empty without any."""
+    """List the released sums from which a query's numbers are read, as text.
+
+    For one number they are those of `NumberDraws.sources`; for two the sum of each and, if it was released, that of
+    their product. Empty if no sums of the first number were released.
+    """
     numbers, observed = both.numbers, both.names
     if numbers is None or query.variable not in numbers.grids:
         return ()
@@ -1175,7 +1221,8 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
     Returns:
         An answer of one row, without noise share; the interval is equal-tailed and needs no law inside bins. A
         predictive answer is of resampled draws. Assumptions are those of the evidence's basis, and what covariances
-        rest on that were not measured.
+        rest on that were not measured. The mean is that of the same draws. The evidence is never judged too rare, and
+        no draws are left out.
 
     Raises:
         InputError: no sums of both were released, or as `read_moments`.
@@ -1200,7 +1247,11 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
 
 
 def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scope:
-    """List the variables whose joint law an answer on a number needs: its own, and those of the family that it uses."""
+    """List the variables whose joint law an answer on a number needs.
+
+    Without released sums it is the number's own; with them also those of the family by whose rows its mean is read, as
+    far as they are not observed (`NumberDraws.open_names`).
+    """
     if both.numbers is None or query.variable not in both.numbers.grids:
         return (query.variable,)
     return (query.variable, *both.numbers.open_names(query.variable, tuple(both.given.evidence), both.ranged))
@@ -1210,7 +1261,8 @@ def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> tuple[Flo
     """Compute the covariance or correlation of two numbers in every draw, and say what it rests on unmeasured.
 
     Returns:
-        (shape (draws,), assumptions). A product of variances that is 0 or negative is raised to the smallest float.
+        (covariance, or for any other quantity correlation, shape (draws,); assumptions). For a correlation a product of
+        variances that is 0 or negative is raised to the smallest float.
 
     Raises:
         InputError: no sums of both were released, or none of products, as the records were too few; one of them does

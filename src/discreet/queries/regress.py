@@ -341,7 +341,7 @@ class Regression(Result):
 
     @property
     def _target_type(self) -> NumberType:
-        """Type of the target's numbers: of dates, times or others."""
+        """Type of the target's numbers: of dates or times if it is in `dates`, else of real numbers."""
         return NUMBER_TYPES[dict(self.dates).get(self.target, "real")]
 
     def at(self, values: Mapping[str, float], *, level: float = DEFAULT_LEVEL) -> NamedRow:
@@ -484,10 +484,12 @@ def number_moments(posterior: PosteriorDraws, target: str, on: Sequence[str]) ->
         on: covariates, numeric or categorical.
 
     Returns:
-        Moments in every draw; each of two states and more has a column, but the first.
+        Moments in every draw (`read_moments`), of all records. A number has one column, and a categorical variable one
+        for each state except the first; the target is last.
 
     Raises:
-        InputError: as `regress`; no sums of a number; or no sums or table of two variables together, which are named.
+        InputError: as `regress`; a target that is not numeric; no sums of squares of a number; or two variables of
+            which nothing was released together (`are_together`), which are named.
     """
     schema = posterior.network.schema
     names = (*_check_covariates(schema, target, on, "linear"), target)
@@ -521,9 +523,9 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
         Names of the covariates, in the given order; a single name becomes a tuple of one.
 
     Raises:
-        InputError: another kind; no covariate; a variable that is unknown or repeated, may be missing, is a number of
-            other records than the rest, or has a single state; a target that does not fit the kind; or more than
-            MOST_COEFFICIENTS coefficients.
+        InputError: in this order, another kind; no covariate; a variable that is unknown, may be missing, or has a
+            single state; one that applies to other records than the rest; a repeated one; a target that does not fit
+            the kind; or more than MOST_COEFFICIENTS coefficients.
     """
     require_word(kind, RegressionKind, "a regression is")
     names = (on,) if isinstance(on, str) else tuple(on)
@@ -611,7 +613,7 @@ def _fit_linear(
 
 
 def _measures_numbers(numbers: NumberDraws | None, names: Scope, schema: Schema) -> bool:
-    """True if there is a numeric variable, and squares of all of them were released; False without sums."""
+    """True if some variable is numeric, and the squares of all numeric ones were released; False without sums."""
     numeric = [name for name in names if schema[name].numeric]
     return numbers is not None and bool(numeric) and all(numbers.measures(name, name) for name in numeric)
 
@@ -619,7 +621,9 @@ def _measures_numbers(numbers: NumberDraws | None, names: Scope, schema: Schema)
 def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Floats:
     """Compute the covariances of the columns with the target, shape `(draws, columns)`, in the order of the covariates.
 
-    They use bin means for the columns, and for the target its mean given the covariate's state.
+    They are covariances over the states of a covariate's variable, of its columns with the target's mean given the
+    state: bin means for the columns of a number; for the target its number, or the indicator of the second of its two
+    states (`RegressionColumn.given`).
     """
     products = []
     for column in covariates:
@@ -638,7 +642,8 @@ def _fit_logistic(
     all covariates are categorical, the correction changes nothing.
 
     The linear predictor of the numbers is `x beta`. Its linear projection on the bins' means m is `m gamma` with
-    `Cov(m, x) beta = Cov(m, m) gamma`.
+    `Cov(m, x) beta = Cov(m, m) gamma`. The fit at the means gives gamma, and beta solves this; the intercept moves so
+    that the mean of the predictor stays.
 
     Args:
         law: laws of the variables.

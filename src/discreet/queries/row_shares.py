@@ -122,9 +122,10 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
         evidence: code of the state of each observed variable.
 
     Returns:
-        The effects of all rows; tables that do not affect the answer are left out. A change of a row is given by a cell
-        and a share s: the row becomes `(1 - s) row + s e`, with e the certainty of that cell's state (with s = 0.01
-        below, 0.99 row + 0.01 e).
+        The effects of all rows, exact by two inferences for each table: `P(evidence)` relative to the present one, and
+        the answer, both with one cell of the table certain in its row at a time. Tables that do not affect the answer
+        are left out. A change of a row is given by a cell and a share s: the row becomes `(1 - s) row + s e`, with e
+        the certainty of that cell's state (with s = 0.01 below, 0.99 row + 0.01 e).
 
     Raises:
         InputError: tables with draws; no target, a repeated one, or one that is observed; an unknown variable, or a
@@ -304,9 +305,10 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
 
     Returns:
         Shares of the variance of the first-order sum. They sum to 1 and may be negative, because each is a covariance
-        with the sum. Tables are sorted by share, rows by absolute share, without those below LEAST_SHOWN_SHARE.
-        Shares are exact for the given draws; with n draws their relative error is about `1 / sqrt(n)`. Shares of the
-        noise are None without replicate draws.
+        with the sum. Tables are sorted by share, rows by absolute share, without those below LEAST_SHOWN_SHARE. Shares
+        are exact for the given draws; with n draws their relative error is about `1 / sqrt(n)`. Shares of the noise are
+        None without replicate draws. Beside them are the squared correlation of the sum with the exact answer
+        (`explained`) and the pseudo-record that moves the answer most (`record`).
 
     Raises:
         InputError: a query with evidence on its own target, impossible evidence, too many cells that bear on the query,

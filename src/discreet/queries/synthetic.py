@@ -98,9 +98,9 @@ def sample(
     of any draw, but statistics computed from it as if it were data account for its own sampling variance only. Draws
     are of the joint law from which all answers are read.
 
-    Numbers lie in their bins by the release's own sums where it has some: the mean of
-    a column, its mean by each row of its families, its quantiles and the correlation of two columns of a family are
-    then those that `answer` gives, but for the sampling of n records. Else by the log-linear law inside bins.
+    Numbers lie in their bins by the release's own sums where it has some: the mean of a column, its mean by each row of
+    its families, its quantiles and the correlation of two columns of a family are then those that `answer` gives, but
+    for the sampling of n records. Else by the log-linear law inside bins.
 
     With evidence every record has it, and the records of a set follow its law given the evidence. Records without it
     are drawn, too, and dropped; so the evidence must not be rarer than one record in 4,096.
@@ -216,7 +216,9 @@ def _list_laws(
 ) -> Iterator[tuple[Tables, SyntheticNumbers]]:
     """Yield the joint laws of some draws in the given order: tables without an axis of draws, and the numbers' law.
 
-    None yields one law, their mean over all draws (`mean_law`).
+    None yields one law, their mean over all draws (`mean_law`). Draws are of the joint law from which answers are read.
+    Numbers follow the released sums where there are some (`ReleasedNumbers.of_draw`), else the laws of
+    `_find_number_laws`.
     """
     cells = law_of(posterior).cells
     numbers = posterior.numbers if isinstance(posterior, PosteriorDraws) else None
@@ -288,7 +290,19 @@ class _RecordMaker:
         return pa.RecordBatchReader.from_batches(make_arrow_schema(self.schema), self._make_batches(n, rng, size))
 
     def _probe(self, n: int, rng: np.random.Generator, most: float) -> None:
-        """Refuse evidence that fewer than LEAST_PROBED of PROBED_RECORDS have, or that takes more than `most`."""
+        """Refuse evidence that is too rare, before any record is made.
+
+        PROBED_RECORDS records are drawn, counted and dropped.
+
+        Args:
+            n: number of records that are to be made.
+            rng: source of randomness of the dropped records.
+            most: largest number of records that may be drawn.
+
+        Raises:
+            InputError: fewer than LEAST_PROBED of them have the evidence, or n records with it would take more than
+                `most`.
+        """
         held = self.draw(PROBED_RECORDS, rng).num_rows
         if held < LEAST_PROBED or n * PROBED_RECORDS > most * held:
             raise InputError(
@@ -297,7 +311,11 @@ class _RecordMaker:
             )
 
     def _make_batches(self, n: int, rng: np.random.Generator, size: int) -> Iterator[pa.RecordBatch]:
-        """Yield batches of `size` records, the last with the rest; records without the evidence are dropped."""
+        """Yield batches of `size` records, the last with the rest; nothing for n = 0.
+
+        With evidence `size` records are drawn at a time until a batch has enough that have it; those beyond the batch
+        are dropped.
+        """
         for start in range(0, n, size):
             wanted = min(size, n - start)
             batch = self.draw(size if self.observed else wanted, rng)
@@ -307,11 +325,18 @@ class _RecordMaker:
             yield batch.slice(0, wanted)
 
     def draw(self, size: int, rng: np.random.Generator) -> pa.RecordBatch:
-        """Draw records and drop those without the evidence: states first, so that numbers are drawn for the rest alone.
+        """Draw records, and drop those without the evidence.
+
+        Records with other states, or without a number that evidence compares, are dropped before numbers are drawn;
+        those whose number lies outside an observed range after it. The upper end of the last bin belongs to the range
+        that ends there.
 
         Args:
             size: number of records before some are dropped.
             rng: source of randomness.
+
+        Returns:
+            A batch of at most `size` records, perhaps none, with the columns of `make_arrow_schema`.
         """
         codes, ranges = sample_codes(self.theta, size, rng), dict[str, NumberRange]()
         for name, seen in self.observed:
@@ -337,8 +362,8 @@ class _RecordMaker:
 def make_arrow_schema(schema: Schema) -> pa.Schema:
     """Return the Arrow schema of records: a column for each variable, in the schema's order.
 
-    States are text; numbers are int64 for variables of whole numbers and float64 for real ones; dates and times have
-    Arrow's types for them.
+    States are text (string); numbers are int64 for variables of whole numbers and float64 for real ones; dates are
+    date32, and times timestamps of seconds.
     """
     kinds = {"integer": pa.int64(), "real": pa.float64(), "date": pa.date32(), "datetime": pa.timestamp("s")}
     return pa.schema(
@@ -349,12 +374,14 @@ def make_arrow_schema(schema: Schema) -> pa.Schema:
 def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
     """Compute the law of each numeric variable inside its bins.
 
+    It is log-linear with the exact shares of the bins. If these exceed the limits of exact inference it is uniform,
+    with bins of equal share, because only the law inside them is used.
+
     Args:
         theta: probabilities, shape `(*parents, child)`, without an axis of draws.
 
     Returns:
-        For each numeric variable its law, by name: log-linear with the exact shares of its bins, or uniform if these
-        exceed the limits of exact inference. Empty without numeric variables.
+        Laws by name, with a single draw; empty without numeric variables.
     """
     laws = dict[str, BinLaw]()
     single = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
@@ -369,12 +396,16 @@ def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
 
 
 def _make_column(variable: Variable, codes: Array, numbers: Mapping[str, npt.NDArray[np.generic]]) -> pa.Array:
-    """Convert codes to the texts of states that records hold, or take the numbers; NULL for any kind of gap.
+    """Make an Arrow column from codes: the texts of states that records hold, or the numbers; NULL for any kind of gap.
 
     Args:
         variable: variable of the column.
-        codes: positions of states, shape (records,); those of states for gaps become NULL.
-        numbers: of the numeric variables; without them, the column is text.
+        codes: positions of states, shape (records,); those after the last state of values are gaps.
+        numbers: of the numeric variables, by name, shape (records,) each; for a variable without them, the column is
+            text.
+
+    Returns:
+        The column, of the type of `make_arrow_schema`.
     """
     gap = None if variable.values == variable.states else codes >= len(variable.values)
     if variable.name not in numbers:

@@ -84,14 +84,15 @@ class TiltedColumn:
 
     @cached_property
     def starts(self) -> npt.NDArray[np.intp]:
-        """First leaf of each bin."""
+        """Position of the first leaf of each bin, shape (bins,)."""
         return np.searchsorted(self.leaf_bin, np.arange(self.grid.bins))
 
     @cached_property
     def _tilted(self) -> BinLaw:
-        """The law with an axis of tilts instead of draws: means inside each bin from one end to the other.
+        """The law with an axis of TILTS tilts in the place of draws.
 
-        LEAST_SHARE is added to the share of each leaf.
+        In each bin the mean of tilt t is wanted at an even distance from the lower end (the first) to the upper end
+        (the last); `move_means` goes as far as leaves allow. LEAST_SHARE is added to the share of each leaf.
         """
         shares, rises = (np.repeat(part, TILTS, axis=1) for part in (self.law.shares, self.law.rises))
         half = np.diff(self.grid.edges)[:, None] / 2
@@ -100,7 +101,7 @@ class TiltedColumn:
 
     @cached_property
     def inside(self) -> Floats:
-        """Share of each leaf in its bin, by tilt."""
+        """Share of each leaf in its bin, by tilt, shape (leaves, tilts); those of a bin sum to 1."""
         shares = self._tilted.shares
         return np.asarray(shares / np.add.reduceat(shares, self.starts)[self.leaf_bin])
 
@@ -112,7 +113,10 @@ class TiltedColumn:
 
     @cached_property
     def pulls(self) -> Floats:
-        """Covariance of the number with the normal number that chooses its place, shape (bins, tilts)."""
+        """Covariance of the number with the normal number that chooses its place, shape (bins, tilts).
+
+        It is in the column's unit, and computed by LEVELS evenly spaced quantiles of the law of each bin and tilt.
+        """
         levels = (np.arange(LEVELS) + 0.5) / LEVELS
         bins, tilts, _ = np.indices((self.grid.bins, TILTS, LEVELS)).reshape(3, -1)
         placing = Placing(bins, tilts, self.means[bins, tilts])
@@ -120,7 +124,14 @@ class TiltedColumn:
         return np.asarray(numbers.reshape(self.grid.bins, TILTS, LEVELS) @ scipy.special.ndtri(levels) / LEVELS)
 
     def cells(self, codes: Mapping[str, Array], others: Scope) -> Array:
-        """Find the flat position of each record's bin and row; of the first bin where there is no number."""
+        """Find the flat position of each record's cell, shape (records,), in a table of bins and the states of others.
+
+        A record without a number is in the first bin.
+
+        Args:
+            codes: of the column and of `others`, shape (records,) each.
+            others: other variables of a family, in the order of the axes; none for the position of the bin alone.
+        """
         states = codes[self.grid.variable.name]
         places = [np.where(states < self.grid.bins, states, 0), *(codes[name] for name in others)]
         return np.asarray(np.ravel_multi_index(places, (self.grid.bins, *(self.schema[name].size for name in others))))
@@ -133,8 +144,9 @@ class TiltedColumn:
             rng: picks between the two tilts next to that mean.
 
         Returns:
-            Means are the sums of the families' parts, limited to those of the first and last tilt; a record without a
-            number is placed in the first bin.
+            The bin, tilt and mean of each record. The mean is the sum of the families' parts in its cell, limited to
+            the means of the bin's first and last tilt. The tilt is one of the two next to it, the upper with the
+            probability that makes the mean exact. A record without a number is placed in the first bin.
         """
         bins = self.cells(codes, ())
         wanted = np.zeros(len(bins))
@@ -158,7 +170,8 @@ class TiltedColumn:
             shares: levels of the quantiles, from 0 to 1.
 
         Returns:
-            Shape (records,), in the unit of the column and of its type; within the bin of each record.
+            Shape (records,), in the unit of the column and of its type; within the bin of each record. Inside a leaf
+            the place is by the leaf's own law.
         """
         leaves, within = np.zeros(len(shares), np.int64), np.zeros(len(shares))
         for bin, inside in enumerate(np.split(self.inside, self.starts[1:])):
@@ -194,8 +207,8 @@ class SyntheticNumbers:
             rng: source of randomness.
 
         Returns:
-            Shape (records,) each, in the unit of the column. Columns without sums are independent inside their bins;
-            those with sums depend on each other by `links`.
+            Shape (records,) each, in the unit of the column. Columns without sums are independent inside their bins.
+            Those with sums are quantiles of their laws at levels from normal numbers with the correlations `links`.
         """
         numbers = dict[str, Numbers]()
         for name, law in self.laws.items():
@@ -220,7 +233,14 @@ class ReleasedNumbers:
     _products: dict[tuple[str, str], tuple[Floats, Floats]] = field(default_factory=dict)
 
     def products(self, pair: tuple[str, str]) -> tuple[Floats, Floats]:
-        """Compute the mean product of two columns, shape (draws,), and the law of their bins."""
+        """Compute the mean product of two columns among records that have both numbers, and the law of their bins.
+
+        Args:
+            pair: names of the columns, whose product was released.
+
+        Returns:
+            (mean product, shape (draws,); law of the bins, shape (bins, bins, draws)). Kept after the first call.
+        """
         if pair not in self._products:
             sizes = [self.numbers.grids[name].bins for name in pair]
             law = self.numbers.joint(pair)[: sizes[0], : sizes[1]]
@@ -231,10 +251,12 @@ class ReleasedNumbers:
     def of_draw(self, laws: Mapping[str, BinLaw], theta: Tables, which: int | None) -> SyntheticNumbers:
         """Make the numbers of the records of a draw, fitted over FITTED_RECORDS records of a fixed seed.
 
+        Columns with sums are tilted (`_tilt_column`) and linked (`_link_columns`); all others follow `laws`.
+
         Args:
             laws: of all numeric columns, inside their bins.
             theta: of which the records are drawn, without an axis of draws.
-            which: draw that they are of; None for the mean of all.
+            which: position of the draw that sums are read in; None for the mean over all draws.
         """
         codes = sample_codes(theta, FITTED_RECORDS, np.random.default_rng(0))
         names = [name for name in self.numbers.evidence.payload.network.nodes if name in self.numbers.grids]
@@ -246,7 +268,14 @@ class ReleasedNumbers:
 def _pick(values: Floats, which: int | None, weigh: Callable[[], Floats] = lambda: np.ones(1)) -> Floats:
     """Take one draw of some values, or their weighted mean over the draws, which are the last axis.
 
-    Weights have LEAST_SHARE added; by default they are equal.
+    Args:
+        values: shape `(..., draws)`.
+        which: position of the draw; None for the mean.
+        weigh: computes the weights of the draws, of a shape that broadcasts to that of `values`; called for a mean
+            only. LEAST_SHARE is added to them; by default they are equal.
+
+    Returns:
+        Shape `(...)`.
     """
     if which is not None:
         return np.asarray(values[..., which])
@@ -258,13 +287,14 @@ def _tilt_column(numbers: NumberDraws, name: str, which: int | None, codes: Mapp
     """Fit the parts of a column's mean offsets over some records, and then the law inside bins (`_fit_ruler`).
 
     A part is the mean by the rows of one family less the other families' parts, averaged over the records of each cell.
-    One family's part is its mean itself; several are fitted in turn, SWEEPS times. Without sums by rows the only part
-    is the column's own offset in each bin.
+    One family's part is its mean itself; several are fitted in turn, SWEEPS times, from 0. Without sums by rows the
+    only part is the column's own offset in each bin. The law inside is the column's in that draw, LEAST_SHARE added to
+    each leaf.
 
     Args:
         numbers: under every draw.
         name: of the column.
-        which: draw; None for the mean of all, weighted by shares of cells.
+        which: draw; None for the mean of all, weighted by shares of cells (`_pick`).
         codes: of all variables of the records; those without a number are left out.
     """
     grid, column, payload = numbers.grids[name], numbers.column(name), numbers.evidence.payload
@@ -295,8 +325,9 @@ def _tilt_column(numbers: NumberDraws, name: str, which: int | None, codes: Mapp
 def _fit_ruler(column: TiltedColumn, codes: Mapping[str, Array]) -> TiltedColumn:
     """Change the law inside bins so that tilted for each of some records it makes that of the column.
 
-    SWEEPS rounds multiply the share of each leaf by wanted / current share in its bin; a leaf whose current share is at
-    most LEAST_SHARE, or in a bin without records, stays. The seed is fixed.
+    Each of SWEEPS rounds gives every record a tilt (`place`) and multiplies the share of each leaf by the ruler's share
+    of its bin over the share that the records' tilted laws have together. A leaf whose current share is at most
+    LEAST_SHARE, or in a bin without records, stays. The seed is fixed.
     """
     ruler, rng = column.law.shares, np.random.default_rng(0)
     for _ in range(SWEEPS):
@@ -313,7 +344,16 @@ def _fit_ruler(column: TiltedColumn, codes: Mapping[str, Array]) -> TiltedColumn
 
 
 def _average_cells(values: Floats, cells: Array, shape: tuple[int, ...]) -> Floats:
-    """Average values of records by cell; 0 in a cell without records."""
+    """Average values of records by cell.
+
+    Args:
+        values: shape (records,).
+        cells: flat position of each record's cell, shape (records,).
+        shape: of the array of cells.
+
+    Returns:
+        An array of this shape; 0 in a cell without records.
+    """
     size = int(np.prod(shape))
     sums, numbers = np.bincount(cells, values, size), np.bincount(cells, minlength=size)
     return np.asarray((sums / np.maximum(numbers, 1)).reshape(shape))
@@ -324,9 +364,9 @@ def _link_columns(
 ) -> Floats:
     """Choose the correlations of places inside bins by the released products.
 
-    A pair whose product was released, and that some records have both of, gets the correlation that makes up for what
-    means leave of it, limited to STRONGEST_LINK in absolute value; the others follow (`_complete_links`). The seed is
-    fixed.
+    A pair whose product was released, and that some records have both of, gets the correlation r with `r mean(c d) =`
+    the part of the mean product that means leave open (`_find_open_product`), c and d the records' `pulls`. It is
+    limited to STRONGEST_LINK in absolute value. The others follow (`_complete_links`). The seed is fixed.
 
     Args:
         released: numbers under every draw.
@@ -386,8 +426,17 @@ def _find_open_product(
 ) -> float:
     """Find what the means of records leave of the released mean product of two columns.
 
-    Taken off are the products of the means of cells, by the draw's law of the bins, and the mean product of what the
-    records' means differ from those of their cells.
+    Taken off are two parts: the product of the mean numbers of both in each pair of bins, weighted by the law of the
+    bins; and the mean product, over records, of the differences of their own means from those of their pair of bins.
+
+    Args:
+        released: numbers under every draw.
+        pair: names of the columns, whose product was released.
+        placed: of each column, the records that have both numbers.
+        which: draw; None for the mean of all.
+
+    Returns:
+        In the product of both units, numbers from the middles of their ranges; of either sign.
     """
     grids = [released.numbers.grids[name] for name in pair]
     product, shares = (_pick(values, which) for values in released.products(pair))

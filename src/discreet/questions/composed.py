@@ -42,12 +42,29 @@ Positions = npt.NDArray[np.intp]
 
 
 def refuse(text: str, position: int, reason: str) -> NoReturn:
-    """Refuse a question at a position of its text, which is counted from 1."""
+    """Raise an error at a position of a question's text.
+
+    Args:
+        text: whole text of the question.
+        position: counted from 0; the message counts from 1.
+        reason: rest of the message.
+
+    Raises:
+        InputError: always: `query TEXT: at N, REASON`, a long text shortened.
+    """
     raise InputError(f"query {shown(text.strip())}: at {position + 1}, {reason}")
 
 
 def find_closing(text: str, start: int) -> int:
-    """Find the bracket that closes the one before a position, outside quotes; the end of the text if there is none."""
+    """Find the bracket that closes one, outside quotes.
+
+    Args:
+        text: whole text.
+        start: position behind the opening bracket.
+
+    Returns:
+        Position of the closing bracket; the length of the text if there is none.
+    """
     depth = 1
     for match in BRACKET.finditer(text, start):
         depth += {"(": 1, ")": -1}.get(match[0], 0)
@@ -57,7 +74,7 @@ def find_closing(text: str, start: int) -> int:
 
 
 def check_terms(number: int) -> None:
-    """Refuse a question of more than `MOST_TERMS` terms."""
+    """Raise an InputError for a question of more than MOST_TERMS terms."""
     require(number <= MOST_TERMS, f"{number:,} terms are more than the {MOST_TERMS} of a question; ask several")
 
 
@@ -81,11 +98,22 @@ class Values:
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Least and largest values in every draw."""
+        """Least and largest values in every draw, shape `(rows, draws)` each; the draws twice if no law matters."""
         return (self.draws, self.draws) if self.ends is None else self.ends
 
     def interval(self, level: float, chosen: Positions) -> tuple[Floats, Floats]:
-        """Intervals of all rows, over some draws; see `scaled_interval`."""
+        """Compute the intervals of all rows over some draws, which hold for every law inside bins.
+
+        Each goes from the lower end of the interval of the least values to the upper end of that of the largest
+        (`scaled_interval`).
+
+        Args:
+            level: posterior probability.
+            chosen: positions of the draws, perhaps repeated.
+
+        Returns:
+            (lower, upper), shape `(rows,)` each.
+        """
         low, high = (scaled_interval(side[:, chosen], self.scale, level) for side in self.bounds)
         return np.minimum(low[0], high[0]), np.maximum(low[1], high[1])
 
@@ -100,8 +128,9 @@ def scaled_interval(draws: Floats, scale: tuple[float, float], level: float) -> 
 
     Returns:
         (lower, upper), shape `(rows,)`. Between two bounds they are those of `credible_interval`, on the line from one
-        bound to the other; beside one bound on a line from it to twice the farthest draw; without bounds they are
-        quantiles.
+        bound to the other. Beside one bound they are, too, on a line from it to twice the distance of the farthest
+        draw, so that no draw reaches the other end. Without bounds they are equal-tailed. Draws are clipped to LARGE in
+        absolute value, and ends of LARGE / 4 or more are infinite.
     """
     low, high = scale
     draws = np.clip(draws, -LARGE, LARGE)
@@ -141,14 +170,16 @@ class Atoms:
     rare: list[str] = field(default_factory=list)
 
     def drawn(self, query: PlainQuery) -> AnswerDraws:
-        """Return the draws of a query's answer."""
+        """Return the draws of the answer to a query, which is found by its text; it must have draws."""
         drawn = self.answers[str(query)].drawn
         assert drawn is not None
         return drawn
 
     @property
     def weights(self) -> Floats | None:
-        """Weights of the draws, which are the same for all queries.
+        """Weights of the draws, shape (draws,), which are the same for all queries; None if draws are not weighted.
+
+        Answers without draws are left out.
 
         Raises:
             InputError: queries weight draws by different evidence.
@@ -162,7 +193,14 @@ class Atoms:
         return first
 
     def pick(self, draws: Floats) -> Positions:
-        """Positions of the draws that count for intervals: those without NaN, resampled by their weights."""
+        """Find the positions of the draws that intervals are computed of.
+
+        Args:
+            draws: shape `(rows, draws)`; a draw that is NaN in any row is left out.
+
+        Returns:
+            Positions in ascending order; with weights they are resampled (`resample`), so that some are repeated.
+        """
         possible = np.flatnonzero(~np.isnan(draws).any(axis=0))
         weights = self.weights
         return possible if weights is None else possible[resample(weights[possible])]
@@ -184,7 +222,19 @@ class Composition(ComposedQuery):
         """
 
     def combine(self, answers: Sequence[Answer], posterior: NetworkPosterior, level: float) -> Answer:
-        """Compute its answer from those to `atoms`."""
+        """Compute the answer to the question from those to its queries.
+
+        Args:
+            answers: to the queries of `atoms`, in any order, all with draws.
+            posterior: that answered.
+            level: posterior probability of each interval.
+
+        Returns:
+            An answer with a row for each number of the question (`_summarise`).
+
+        Raises:
+            InputError: the numbers are not determined, or the evidence is impossible in more than half of the draws.
+        """
         atoms = Atoms({answer.query: answer for answer in answers}, posterior, level)
         return _summarise(self, self.values(atoms), atoms)
 
@@ -204,11 +254,15 @@ class Single(Composition):
         return str(self.query)
 
     def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
-        """List the query."""
+        """List the query itself, alone."""
         return (self.query,)
 
     def values(self, atoms: Atoms) -> Values:
-        """Read its draws."""
+        """Read the draws of the query's answer, a row for each of its rows.
+
+        The scale is 0 to 1 for a probability or share, -1 to 1 for a correlation, 0 to infinity for a variance or
+        standard deviation, and unbounded for any other number.
+        """
         drawn, answer = atoms.drawn(self.query), atoms.answers[str(self.query)]
         scale = (0.0, 1.0)
         if isinstance(self.query, NumberQuery) and self.query.kind not in ("marginal", "conditional"):
@@ -225,8 +279,20 @@ class Single(Composition):
 def _summarise(question: Composition, values: Values, atoms: Atoms) -> Answer:
     """Compute the answer to a question from its numbers in every draw.
 
+    Draws that are NaN in any row are left out; `left_out` is their fraction. "mean" is the weighted mean of the others,
+    or, for a question that divides, their median (resampled by weights), which a note says. "lower" and "upper" hold
+    for every law inside bins (`Values.interval`) and contain the interval of the draws. If a query's answer has laws
+    inside bins, the latter is "law_lower" and "law_upper". "noise" is that of `_split_variance`, None without
+    replicates. Basis, assumptions and notes are joined from the queries (`_join_grounds`).
+
+    Args:
+        question: the question.
+        values: its numbers.
+        atoms: answers to its queries; a note is added for a median.
+
     Raises:
-        InputError: its evidence is impossible in more than half of the draws, or leaves too few of them.
+        InputError: its evidence is impossible in more than half of the draws, or leaves too few of them
+            (`possible_draws`).
     """
     weights, draws = atoms.weights, values.draws
     marked = np.where(np.isnan(draws).any(axis=0), np.nan, 0.0)[None]
@@ -262,7 +328,19 @@ def _summarise(question: Composition, values: Values, atoms: Atoms) -> Answer:
 def _split_variance(
     question: Composition, draws: Floats, replicates: Floats, effective: float | None
 ) -> tuple[Floats, Floats]:
-    """Estimate the noise's share of the variance, of ratios that of their logarithms; NaN where these are infinite."""
+    """Estimate the noise's share of each number's variance, and its standard error, by `noise_share`.
+
+    For a question that divides they are of the logarithms of the numbers.
+
+    Args:
+        question: the question.
+        draws: values in the draws that have a replicate, shape `(rows, replicates)`.
+        replicates: values in the replicates, same shape.
+        effective: effective sample size of these draws; None if it is their number.
+
+    Returns:
+        (share, error), shape `(rows,)` each; NaN for all rows if any value, or its logarithm, is infinite.
+    """
     if question.divides:
         with np.errstate(divide="ignore", invalid="ignore"):
             draws, replicates = np.log(draws), np.log(replicates)
@@ -272,7 +350,13 @@ def _split_variance(
 
 
 def _join_grounds(answer: Answer, atoms: Atoms) -> Answer:
-    """Join what the answers to a question's queries rest on, each thing once."""
+    """Return a copy of an answer with what the answers to a question's queries rest on, each item once.
+
+    The basis is the weakest of theirs (WEAKEST), None if that of any is unknown, and "prior" if the evidence of a
+    query, or of an event, is too rare. Of all evidences the first is `evidence` and the others `more_evidence`; of the
+    same text the last counts. `unmeasured` and `prior_only` have at most MOST_NAMED_PAIRS items. `assumes` and
+    `concerns` are those of the queries, then those of `atoms`.
+    """
     answers = tuple(atoms.answers.values())
     too_rare = bool(atoms.rare) or any(each.too_rare for each in answers)
     marks = [each.basis for each in answers]
@@ -297,12 +381,20 @@ def _join_grounds(answer: Answer, atoms: Atoms) -> Answer:
 
 
 def _join(answers: Sequence[Answer], list_of: Callable[[Answer], tuple[Item, ...]]) -> tuple[Item, ...]:
-    """List what answers list, each item once."""
+    """List the items of all answers, each once, in the order of first occurrence.
+
+    Args:
+        answers: to a question's queries.
+        list_of: reads the items of one answer.
+    """
     return tuple(dict.fromkeys(item for each in answers for item in list_of(each)))
 
 
 def _join_sampling(errors: Sequence[Sampling]) -> Sampling | None:
-    """The worst error of sampled answers in every respect; None if all are exact."""
+    """Join the errors of sampled answers to the worst in every respect; None if all answers are exact.
+
+    These are the fewest records and the least effective size, and the largest error and widening.
+    """
     if not errors:
         return None
     return Sampling(

@@ -87,12 +87,19 @@ class _Axis:
     edges: Floats
 
     def spread(self, truth: Floats) -> Floats:
-        """Shape a number of each part, or of each part and draw, so that it fits tables over all axes."""
+        """Reshape numbers of this axis' parts so that they broadcast to tables over all axes.
+
+        Args:
+            truth: shape `(parts,)`, or `(parts, draws)`.
+
+        Returns:
+            The parts at this axis' position and length 1 at the other axes; then the draws, if there are any.
+        """
         return truth.reshape(*(-1 if at == self.position else 1 for at in range(self.number)), *truth.shape[1:])
 
     @property
     def cuts(self) -> list[float]:
-        """Numbers inside bins at which these are divided."""
+        """Numbers inside bins at which these are divided, rising; empty if no bin is divided."""
         same = self.codes[1:] == self.codes[:-1]
         return [float(edge) for edge in self.edges[1:, 0][same]]
 
@@ -112,7 +119,7 @@ class Literal:
     range: NumberRange | None = None
 
     def __str__(self) -> str:
-        """Write it so that it reads back."""
+        """Write it so that it reads back: `A=a`, `A in {a, b}` or `X > 40 and X <= 65`; names are quoted if needed."""
         if self.range is not None:
             text = self.range.write("_").replace("_", _quote(self.name))
             return text.replace(", ", " and ")
@@ -121,11 +128,15 @@ class Literal:
         return f"{_quote(self.name)} in {{{', '.join(map(_quote, self.states))}}}"
 
     def literals(self) -> tuple[Literal, ...]:
-        """List itself."""
+        """List this literal alone."""
         return (self,)
 
     def truth(self, axes: Mapping[str, _Axis]) -> Floats:
-        """Find in which parts of its axis it holds: 1, else 0, in the shape of a table over all axes."""
+        """Find the parts of its axis in which it holds, as 1 and else 0, shaped to broadcast to a table over all axes.
+
+        A part of a bin holds if it lies inside the range as a whole; states that are no bin, such as gaps, lie in no
+        range.
+        """
         axis = axes[self.name]
         if self.range is None:
             holds = np.isin(axis.codes, [axis.variable.code(state) for state in self.states])
@@ -154,11 +165,11 @@ class Junction:
         return f" {self.word} ".join(f"({part})" if isinstance(part, Junction) else str(part) for part in self.parts)
 
     def literals(self) -> tuple[Literal, ...]:
-        """List the literals of all parts."""
+        """List the literals of all parts, in order; those that occur twice are listed twice."""
         return tuple(literal for part in self.parts for literal in part.literals())
 
     def truth(self, axes: Mapping[str, _Axis]) -> Floats:
-        """Find where it holds."""
+        """Find where it holds: the minimum of the parts' truths for "and", the maximum for "or", broadcast together."""
         join = np.minimum if self.word == "and" else np.maximum
         return reduce(join, [part.truth(axes) for part in self.parts])
 
@@ -182,7 +193,7 @@ class Negation:
         return self.part.literals()
 
     def truth(self, axes: Mapping[str, _Axis]) -> Floats:
-        """Find where it holds."""
+        """Find where its part does not hold: 1 less the part's truth, same shape."""
         return np.asarray(1 - self.part.truth(axes))
 
 
@@ -190,12 +201,12 @@ Condition = Literal | Junction | Negation
 
 
 def _join(conditions: Sequence[Condition]) -> Condition | None:
-    """Join conditions that all hold; None without any."""
+    """Join conditions by "and"; a single one is returned as it is, and None without any."""
     return Junction("and", tuple(conditions)) if len(conditions) > 1 else next(iter(conditions), None)
 
 
 def _quote(text: str) -> str:
-    """Write a name or a state, in quotes if it needs them."""
+    """Write a name or a state, in quotes if it has marks or words of the grammar, or blanks at an end (SPECIAL)."""
     return f'"{text}"' if SPECIAL.search(text) else text
 
 
@@ -232,7 +243,15 @@ class Event(Composition):
         return self.write("P", self.free)
 
     def write(self, head: str, names: Scope) -> str:
-        """Write a quantity of some variables under its conditions."""
+        """Write a quantity of some variables under the event's conditions, `HEAD(names, event | evidence)`.
+
+        Conditions joined by "and" are written with commas. Evidence has this order: plain evidence, the event that is
+        given, likelihoods, actions; without any the bar is left out.
+
+        Args:
+            head: name of the quantity, such as "P".
+            names: variables before the event.
+        """
         before = [*map(_quote, names), *map(str, _split_and(self.event))]
         plain = [
             seen.write(name) if isinstance(seen, AnyOf) else str(_literal(name, seen)).replace(" and ", ", ")
@@ -248,21 +267,27 @@ class Event(Composition):
 
     @property
     def literals(self) -> tuple[Literal, ...]:
-        """Literals of both events."""
+        """Literals of the event, then of the evidence event, repeated ones included."""
         return tuple(literal for part in (self.event, self.given) if part is not None for literal in part.literals())
 
     def names(self, network: Network) -> Scope:
-        """List the variables whose joint probabilities it needs: `free`, then the others in the schema's order."""
+        """List the variables whose joint probabilities the event needs: `free`, then the others in the schema's order.
+
+        Others are those of literals and likelihoods, and those that actions set, with their parents.
+        """
         acted = [name for name, _ in self.actions]
         others = {literal.name for literal in self.literals} | {name for name, _ in self.likelihoods}
         others |= {*acted, *(parent for name in acted for parent in network.parents[name])}
         return (*self.free, *network.ordered(others - {*self.free}))
 
     def axes(self, network: Network) -> dict[str, _Axis]:
-        """Divide the states of its variables.
+        """Divide the states of its variables at the ends of its comparisons (`_divide`); axes in the order of `names`.
+
+        Returns:
+            By name of the variable.
 
         Raises:
-            InputError: more than `ROW_LIMIT` joint states.
+            InputError: more than ROW_LIMIT joint parts.
         """
         names, axes = self.names(network), dict[str, _Axis]()
         for position, name in enumerate(names):
@@ -275,17 +300,31 @@ class Event(Composition):
         return axes
 
     def base(self, network: Network) -> Probability:
-        """The query of the joint probabilities of its variables."""
+        """Return the query of the joint probabilities of its variables (`names`), given the plain evidence."""
         return Probability(tuple((name, None) for name in self.names(network)), self.plain)
 
     def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
-        """List the query of the joint probabilities, and those of the numbers that divide bins."""
+        """List the query of the joint probabilities (`base`), then one for the share beyond each dividing number.
+
+        Raises:
+            InputError: actions whose effect the network does not tell, or too many joint states.
+        """
         self._check_actions(network)
         cuts = [self._share(axis, cut) for axis in self.axes(network).values() for cut in axis.cuts]
         return (self.base(network), *cuts)
 
     def values(self, atoms: Atoms) -> Values:
-        """Sum the joint probabilities of the event, over those of the evidence, in every draw."""
+        """Compute the probability of the event in every draw, and in the replicates; a row for each state of `free`.
+
+        Joint probabilities under the plain evidence are first multiplied by actions (`_act`), and cells of bins that
+        comparisons divide are split (`_refine`). The value is the sum over event and evidence; with an evidence event
+        or likelihoods it is divided by the sum over the evidence, NaN where that is 0. If a bin is divided, or the
+        answers to the queries have bounds, `_bound` gives the least and largest values. The scale is 0 to 1.
+
+        Args:
+            atoms: answers to `atoms`; assumptions on divided bins (LAWS) and actions (CAUSES), and the evidence
+                (`tell`), are added.
+        """
         network = atoms.posterior.network
         axes, drawn = self.axes(network), atoms.drawn(self.base(network))
         event, evidence = self.weigh(axes)
@@ -313,7 +352,11 @@ class Event(Composition):
         return self.given is not None or bool(self.likelihoods)
 
     def _states(self, network: Network) -> tuple[Mapping[str, str], ...]:
-        """List what each row is of: states of `free`, or the event."""
+        """List what each row is about, as a mapping.
+
+        With `free` it is each joint state of these, the last varying fastest. Without, it is the event: its states by
+        variable if it is a conjunction of single states, else its text under the key "event".
+        """
         if not self.free:
             parts = _split_and(self.event)
             if all(isinstance(part, Literal) and len(part.states) == 1 for part in parts):
@@ -326,11 +369,20 @@ class Event(Composition):
         )
 
     def _share(self, axis: _Axis, cut: float) -> NumberQuery:
-        """The query of the share of a variable's numbers from one on."""
+        """Return the query of the share of a variable's numbers from one on: `>=` for whole numbers, else `>`."""
         return NumberQuery(">=" if axis.variable.whole else ">", axis.variable.name, cut, self.plain)
 
     def _shares(self, atoms: Atoms, axes: Mapping[str, _Axis], again: int) -> dict[tuple[str, float], Floats]:
-        """Shares of numbers beyond those that divide bins, by variable and number, in the draws or their replicates."""
+        """Collect the shares of numbers beyond each number that divides a bin.
+
+        Args:
+            atoms: answers to the queries of `_share`.
+            axes: by variable.
+            again: 0 for the draws, 1 for the replicates, which must be there.
+
+        Returns:
+            By variable and number, shape `(draws,)` each.
+        """
         shares = dict[tuple[str, float], Floats]()
         for name, axis in axes.items():
             for cut in axis.cuts:
@@ -341,11 +393,19 @@ class Event(Composition):
         return shares
 
     def _shape(self, table: Floats, network: Network) -> Floats:
-        """Shape joint probabilities with an axis for each variable, and the draws last."""
+        """Reshape joint probabilities, shape `(states, draws)`, to an axis for each of `names`, and draws last."""
         return table.reshape(*(network.schema[name].size for name in self.names(network)), -1)
 
     def weigh(self, axes: Mapping[str, _Axis]) -> tuple[Floats, Floats]:
-        """Find where the event and the evidence hold, and with which likelihood, in tables over all axes."""
+        """Compute the weights of cells in the event and in the evidence, in tables over all axes.
+
+        Args:
+            axes: by variable, in the order of `names`.
+
+        Returns:
+            (event, evidence): the event's truth, 1 everywhere without an event; the evidence event's truth, times the
+            likelihoods of the cell's states. A state without a stated likelihood has 0.
+        """
         shape = tuple(len(axis.codes) for axis in axes.values())
         event, weighed = (
             np.ones(shape) if part is None else np.broadcast_to(part.truth(axes), shape)
@@ -369,8 +429,15 @@ class Event(Composition):
     ) -> tuple[Floats, Floats]:
         """Find least and largest values over all laws inside bins, shape `(rows, draws)` each.
 
-        Records of a divided bin may all be on the side of the event, or none; likewise of the evidence. With a the
-        probability of event and evidence, and b that of the evidence without the event, the value is a / (a + b).
+        Records of a divided bin may all be on the side of the event, or none; likewise of the evidence (`_gather`).
+        With a the probability of event and evidence, and b that of the evidence without the event or with another row,
+        the value is a / (a + b): the least a with the largest b, and the reverse. Without evidence beside the plain one
+        it is a, at most 1.
+
+        Args:
+            laws: least and largest joint probabilities over laws inside bins, shape `(*states, draws)` each.
+            axes: of the variables.
+            event, evidence: as `weigh` returns them.
         """
         sides = list[tuple[Floats, Floats]]()
         for table, extreme in zip(laws, (np.minimum, np.maximum), strict=True):
@@ -383,7 +450,17 @@ class Event(Composition):
         return _divide_by(low, low + many), _divide_by(high, high + few)
 
     def tell(self, atoms: Atoms, everything: Floats, values: Floats) -> None:
-        """Add the probability of the evidence, and say if it is too rare."""
+        """Add to `atoms` the probability of the evidence, and whether it is too rare; nothing without evidence.
+
+        The evidence is too rare if the intervals of all rows are at least as wide as the level; the question's text is
+        then added to `rare`. The probability of the evidence event, given the plain evidence, is added with its
+        interval only if there are no likelihoods and no actions; draws count equally, NaN is left out.
+
+        Args:
+            atoms: is changed.
+            everything: probability of the evidence in every draw, shape (draws,).
+            values: the event's, shape `(rows, draws)`.
+        """
         if not (self.conditional or self.plain):
             return
         chosen = atoms.pick(values)
@@ -398,6 +475,13 @@ class Event(Composition):
 
     def _act(self, table: Floats, network: Network) -> Floats:
         """Divide joint probabilities by those of the brought-about states given their parents; 0 for other states.
+
+        Where no record has a state of the parents the result is 0; where records have it but the brought-about state
+        never occurs it is NaN. Without actions the table is returned as it is.
+
+        Args:
+            table: shape `(*states, draws)`, axes in the order of `names`.
+            network: whose arrows are taken as causes.
 
         Source:
             Truncated factorisation: Pearl (2009), *Causality*, equation 1.37.
@@ -418,10 +502,11 @@ class Event(Composition):
         return result
 
     def _check_actions(self, network: Network) -> None:
-        """Refuse actions whose effect the network does not tell.
+        """Refuse actions whose effect the network does not tell; these are looked for in this order.
 
         Raises:
-            InputError: a learned network, an action on what is asked or observed, or one without effect on it.
+            InputError: the network was learned from records; an action sets a variable that is asked for or observed by
+                an event or likelihood; or no action sets an ancestor of what is asked for.
         """
         if not self.actions:
             return
@@ -441,7 +526,7 @@ class Event(Composition):
             )
 
     def _refuse(self, reason: str) -> NoReturn:
-        """Refuse the question."""
+        """Raise an InputError at the event's place in the text."""
         refuse(self.text, self.at, reason)
 
 
@@ -463,15 +548,21 @@ class MixedMean(Composition):
 
     @property
     def unit(self) -> str:  # type: ignore[override]
-        """Its unit."""
+        """Unit of its numbers, `number of NAME`."""
         return f"number of {self.variable}"
 
     def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
-        """List the query of the states, and that of the mean in each of them."""
+        """List the query of the event's joint probabilities, then that of the mean in each of its states (`_means`)."""
         return (self.event.base(network), *self._means(network))
 
     def values(self, atoms: Atoms) -> Values:
-        """Average the means in the states, by their probabilities given the event, in every draw."""
+        """Average the means in the event's states, by their probabilities given the event, in every draw; one row.
+
+        A mean in a state of probability 0 does not count. Least and largest values average those of the states' means;
+        if the probabilities of the states are bounds, too, they are the least and the largest of all states' means.
+        Replicates are there if all queries have them. The evidence is added to `atoms` (`Event.tell`). The scale is
+        unbounded.
+        """
         network = atoms.posterior.network
         drawn = atoms.drawn(self.event.base(network))
         means = [atoms.drawn(query) for query in self._means(network)]
@@ -490,10 +581,13 @@ class MixedMean(Composition):
         return Values(({self.variable: "mean"},), result, (-math.inf, math.inf), (low, high), again)
 
     def _choose(self, network: Network) -> tuple[npt.NDArray[np.intp], Floats]:
-        """Find the joint states of the event, as positions, and their likelihoods.
+        """Find the joint states in which the event holds.
+
+        Returns:
+            (flat positions among the joint states of the event's variables, likelihoods above 0), shape (states,) each.
 
         Raises:
-            InputError: more than `MOST_MIXED`, or a comparison that divides a bin.
+            InputError: a comparison that divides a bin, or more than MOST_MIXED states.
         """
         axes = self.event.axes(network)
         if any(axis.cuts for axis in axes.values()):
@@ -509,7 +603,7 @@ class MixedMean(Composition):
         return chosen, weights[chosen]
 
     def _means(self, network: Network) -> list[NumberQuery]:
-        """List the queries of the mean in each state of the event."""
+        """List the queries of the mean given each state of `_choose` and the plain evidence, in this order."""
         names = self.event.names(network)
         variables = [network.schema[name] for name in names]
         queries = list[NumberQuery]()
@@ -541,11 +635,23 @@ class Count(Composition):
         return "N()" if self.part is None else f"N{str(self.part)[1:]}"
 
     def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
-        """List the queries of the probability."""
+        """List the queries of the probability; without one, that of the network's first variable, for its draws."""
         return (Probability(((network.nodes[0], None),)),) if self.part is None else self.part.atoms(network)
 
     def values(self, atoms: Atoms) -> Values:
-        """Multiply the share among the records by their number, in every draw."""
+        """Multiply the share among the records by their number, in every draw; the scale is 0 to infinity.
+
+        Deviations of the share from its mean are multiplied by the root of the noise's part of its variance
+        (`noise_share`) plus one standard error, at most 1. Without replicates, or with a basis weaker than "inferred",
+        they stay whole, and a note says that sampling counts. Shares are clipped to [0, 1]; bounds over laws inside
+        bins move with them. There are no replicates. Without `part` there is one row, the number of all records.
+
+        Args:
+            atoms: answers to the queries; notes are added.
+
+        Raises:
+            InputError: the number of records is unknown (`_draw_number`).
+        """
         drawn = next(answer.drawn for answer in atoms.answers.values() if answer.drawn is not None)
         records = self._draw_number(atoms, drawn.values.shape[1])
         if self.part is None:
@@ -569,10 +675,13 @@ class Count(Composition):
         return Values(values.states, np.clip(shares, 0.0, 1.0) * records, (0.0, math.inf), ends)
 
     def _draw_number(self, atoms: Atoms, draws: int) -> Floats:
-        """Draw the number of records, shape `(draws,)`: the public one, or by the noise of the totals.
+        """Draw the number of records in every draw, shape `(draws,)`.
+
+        It is the sum over data sets of the public number or of the estimate from noisy totals, with a normal error of
+        the estimates' summed variance, at least 0. The seed is fixed.
 
         Raises:
-            InputError: a posterior of which no release is known, or releases that tell of no number.
+            InputError: a posterior of which no release is known, or a release whose estimated number is not positive.
         """
         basis = atoms.posterior.basis if isinstance(atoms.posterior, PosteriorDraws) else None
         if basis is None:
@@ -610,7 +719,12 @@ class Information(Composition):
         return self.part.atoms(network)
 
     def values(self, atoms: Atoms) -> Values:
-        """Compute it in every draw: the sum of `p(a, b) log (p(a, b) / (p(a) p(b)))`."""
+        """Compute the sum of `p(a, b) log (p(a, b) / (p(a) p(b)))` in every draw, at least 0; one row, in nats.
+
+        If the probabilities have bounds over laws inside bins, its bounds are 0 and the logarithm of the smaller number
+        of states. A note says so if a variable is numeric, as its bins are meant. Replicates are there if the
+        probabilities have them.
+        """
         values, schema = self.part.values(atoms), atoms.posterior.network.schema
         sizes = [schema[name].size for name in self.names]
         most = math.log(max(min(sizes), 1))
@@ -629,7 +743,16 @@ class Information(Composition):
 
 
 def _divide(variable: Variable, ranges: Sequence[NumberRange], position: int, number: int) -> _Axis:
-    """Divide the bins of a variable at the ends of ranges inside them."""
+    """Divide the bins of a variable at the ends of ranges that lie strictly inside them.
+
+    Args:
+        variable: any; of one without comparisons the states stay whole.
+        ranges: comparisons with its number.
+        position, number: of its axis, and how many axes there are.
+
+    Returns:
+        Parts in the order of the states, those of a bin rising; edges are NaN for states that are no bin.
+    """
     cuts = sorted({end for seen in ranges for end in seen.ends(variable)})
     codes, edges = list[int](), list[tuple[float, float]]()
     for code in range(variable.size):
@@ -646,6 +769,10 @@ def _divide(variable: Variable, ranges: Sequence[NumberRange], position: int, nu
 
 def _refine(table: Floats, base: Floats, axes: Sequence[_Axis], shares: Mapping[tuple[str, float], Floats]) -> Floats:
     """Divide the cells of bins that are divided, in the parts that all records of a bin have.
+
+    The share of a part is the difference of the shares beyond its edges, as part of the bin's probability under `base`.
+    Shares beyond are limited to those beyond the ends of the bin, and do not rise. A bin of probability 0 has equal
+    parts.
 
     Args:
         table: shape `(*states, draws)`.
@@ -675,7 +802,16 @@ def _refine(table: Floats, base: Floats, axes: Sequence[_Axis], shares: Mapping[
 
 
 def _gather(weights: Floats, axes: Sequence[_Axis], extreme: np.ufunc) -> Floats:
-    """Find the least or the largest weight of all parts of each cell."""
+    """Find the least or the largest weight of all parts of each cell.
+
+    Args:
+        weights: shape `(*parts)`.
+        axes: of the variables.
+        extreme: np.minimum or np.maximum.
+
+    Returns:
+        Shape `(*states)`: parts of the same state are one again.
+    """
     for axis in axes:
         starts = np.flatnonzero(np.diff(axis.codes, prepend=-1))
         weights = extreme.reduceat(weights, starts, axis=axis.position)
@@ -683,19 +819,34 @@ def _gather(weights: Floats, axes: Sequence[_Axis], extreme: np.ufunc) -> Floats
 
 
 def _divide_by(number: Floats, total: Floats) -> Floats:
-    """Divide; NaN where the total is 0, as of impossible evidence."""
+    """Divide elementwise, with broadcasting; NaN where the total is not above 0, as for impossible evidence."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(total > 0, number / total, np.nan))
 
 
 def _average(shares: Floats, numbers: Sequence[Floats]) -> Floats:
-    """Average numbers by shares, shape `(1, draws)`; a number of share 0 does not count, even if it is NaN."""
+    """Average numbers by shares; a number of share 0 does not count, even if it is NaN.
+
+    Args:
+        shares: shape `(states, draws)`, with any sum.
+        numbers: of each state, shape `(draws,)` each.
+
+    Returns:
+        Shape `(1, draws)`; NaN where all shares are 0.
+    """
     products = np.where(shares > 0, shares * np.stack(numbers), 0.0)
     return _divide_by(products.sum(axis=0), shares.sum(axis=0))[None]
 
 
 def _inform(table: Floats) -> Floats:
-    """Compute the mutual information of tables of two variables, shape `(a, b, draws)`: shape `(1, draws)`."""
+    """Compute the mutual information of two variables in nats, at least 0.
+
+    Args:
+        table: joint probabilities, shape `(a, b, draws)`; cells of 0 add nothing, and NaN makes the draw NaN.
+
+    Returns:
+        Shape `(1, draws)`.
+    """
     product = table.sum(axis=0, keepdims=True) * table.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(table > 0, table * np.log(table / product), table)
@@ -703,14 +854,17 @@ def _inform(table: Floats) -> Floats:
 
 
 def _split_and(condition: Condition | None) -> tuple[Condition, ...]:
-    """List the conditions that commas stand between."""
+    """List the parts of a conjunction; any other condition alone, and () for None."""
     if condition is None:
         return ()
     return condition.parts if isinstance(condition, Junction) and condition.word == "and" else (condition,)
 
 
 def _narrow(conditions: Sequence[Condition]) -> list[Condition]:
-    """Join comparisons of one variable, as the kernel does, at the place of the first."""
+    """Join comparisons of the same variable into one range that both allow, at the place of the first.
+
+    Other conditions stay as they are, in their order.
+    """
     narrow = dict[object, Condition]()
     for at, part in enumerate(conditions):
         key = part.name if isinstance(part, Literal) and part.range else at
@@ -722,7 +876,7 @@ def _narrow(conditions: Sequence[Condition]) -> list[Condition]:
 
 
 def _literal(name: str, seen: str | NumberRange | AnyOf) -> Literal:
-    """Make a literal of plain evidence."""
+    """Make a literal of plain evidence: of a range, of several states or of a single one."""
     if isinstance(seen, NumberRange):
         return Literal(name, (), seen)
     return Literal(name, seen.states if isinstance(seen, AnyOf) else (seen,))
@@ -765,7 +919,11 @@ def parse_event(text: str, schema: Schema) -> Query:
         schema: with the names.
 
     Raises:
-        InputError: not such a query, more than `MOST_TERMS` conditions, or as `parse_query`; with the position.
+        InputError: not such a query, a head other than P, E, N and MI, a bracket or quotation mark that is not closed,
+            more than MOST_TERMS conditions, or as `parse_query`; with the position.
+
+    Returns:
+        A query with P: `Event`; with N: `Count`, without evidence; with E: `MixedMean`; with MI: `Information`.
     """
     head = HEAD.match(text)
     assert head is not None
@@ -795,7 +953,19 @@ def parse_event(text: str, schema: Schema) -> Query:
 
 
 def _read_quantity(word: str, event: Event, schema: Schema) -> Composition:
-    """Read a mean, or a mutual information, given an event."""
+    """Make a mean (word "E") or a mutual information (any other, "MI") given an event.
+
+    Args:
+        word: head of the query.
+        event: its `free` are one variable for a mean, two for an information, and it has no event that is asked for.
+        schema: with the names.
+
+    Returns:
+        `MixedMean`, or `Information` of a plain query where the evidence is plain.
+
+    Raises:
+        InputError: other targets; for a mean a variable without numbers, actions, or a condition on the same variable.
+    """
     if event.event is not None or len(event.free) != (1 if word == "E" else 2):
         event._refuse("write E(X | ...) for one numeric variable, MI(A, B | ...) for two variables")
     if word == "MI":
@@ -811,7 +981,11 @@ def _read_quantity(word: str, event: Event, schema: Schema) -> Composition:
 
 
 def _plain(event: Event) -> Composition:
-    """Make a plain query of an event that is one: only states with commas between them."""
+    """Make a plain query (`Single`) of an event if it is one; else return the event.
+
+    It is one if the event is a conjunction of single states of different variables, none of them `free`, without
+    evidence event, likelihoods or actions.
+    """
     literals = _split_and(event.event)
     states = [(each.name, each.states[0]) for each in literals if isinstance(each, Literal) and len(each.states) == 1]
     names = [*event.free, *(name for name, _ in states)]
@@ -840,21 +1014,21 @@ class _EventText:
             refuse(text, start, "a quotation mark is not closed")
 
     def refuse(self, reason: str) -> NoReturn:
-        """Refuse the text at this token."""
+        """Raise an InputError at the token that is read next."""
         refuse(self.text, self._start(self.at), reason)
 
     def peek(self, ahead: int = 0) -> str:
-        """Return a token; empty behind the last."""
+        """Return a token without going on, `ahead` tokens after the next; "" behind the last."""
         return self.tokens[self.at + ahead][0].strip() if self.at + ahead < len(self.tokens) else ""
 
     def skip(self, word: str) -> bool:
-        """Go over the next token, if it is this one."""
+        """Go over the next token if it is `word`; return whether it was."""
         there = self.peek() == word
         self.at += there
         return there
 
     def read_items(self) -> list[_Part]:
-        """Read what stands between commas, up to a bar."""
+        """Read the items between commas up to a bar or any other token that belongs to none; [] if there are none."""
         items = list[_Part]()
         if self.peek() in ("", "|"):
             return items
@@ -865,7 +1039,21 @@ class _EventText:
         return items
 
     def join(self, before: Sequence[_Part], after: Sequence[_Part], position: int) -> Event:
-        """Make an event of targets and evidence; plain evidence on variables of events is part of these."""
+        """Make an event of targets and evidence.
+
+        A condition of the evidence is plain evidence if it is a single state or a comparison, its variable occurs in no
+        other part of the question, and there are no actions; all others are joined to the event that is given.
+        Comparisons of one variable are narrowed to one before.
+
+        Args:
+            before: items before the bar.
+            after: items behind it.
+            position: of the query in the text, for errors.
+
+        Raises:
+            InputError: a variable twice without a state, or twice in likelihoods or in actions; likelihoods or actions
+                before the bar; or a variable without a state behind it.
+        """
         free = tuple(part.name for part in before if isinstance(part, _Name))
         if len({*free}) < len(free):
             refuse(self.text, position, "a variable occurs twice without a state")
@@ -891,18 +1079,29 @@ class _EventText:
         return Event(free, event, evidence, rest, likelihoods, actions, self.text, position)
 
     def _start(self, at: int) -> int:
-        """Position of a token in the text."""
+        """Return the position of a token in the text; behind the last token that of the closing bracket."""
         if at >= len(self.tokens):
             return self.end
         match = self.tokens[at]
         return match.start(match.lastgroup or 0)
 
     def _read_or(self, depth: int) -> _Part:
-        """Read conditions with `or` between them."""
+        """Read conditions with `or` between them; `and` binds closer, and `not` closest."""
         return self._read_junction("or", lambda: self._read_junction("and", lambda: self._read_not(depth)))
 
     def _read_junction(self, word: str, read: Callable[[], _Part]) -> _Part:
-        """Read conditions with a word between them."""
+        """Read conditions with a word between them.
+
+        Args:
+            word: "or" or "and".
+            read: reads one of them.
+
+        Returns:
+            A junction, in which junctions of the same word are flattened; a single item as it is.
+
+        Raises:
+            InputError: an item that is no condition beside the word.
+        """
         start, first = self.at, read()
         if self.peek() != word:
             return first
@@ -919,14 +1118,30 @@ class _EventText:
         return Junction(word, tuple(flat))
 
     def _condition(self, part: _Part, start: int) -> Condition:
-        """Refuse what is no condition inside `or`, `and` and `not`."""
+        """Return an item if it is a condition.
+
+        Args:
+            part: the item.
+            start: position of its first token, to which an error points.
+
+        Raises:
+            InputError: a variable without a state, likelihoods or an action.
+        """
         if not isinstance(part, _Name | _Likelihood | _Action):
             return part
         self.at = start
         return self.refuse("only conditions, such as NAME=STATE, can be joined by 'or', 'and' and 'not'")
 
     def _read_not(self, depth: int) -> _Part:
-        """Read a condition, perhaps negated or in brackets."""
+        """Read an action, or a condition, perhaps negated or in brackets.
+
+        Args:
+            depth: number of brackets and negations around it.
+
+        Raises:
+            InputError: more than MOST_NESTED of them; a bracket that is not closed; or brackets or `not` around what is
+                no condition.
+        """
         if depth > MOST_NESTED:
             self.refuse(f"more than {MOST_NESTED} brackets are open")
         if self.peek() == "not":
@@ -949,7 +1164,17 @@ class _EventText:
         return self._read_leaf()
 
     def _read_span(self, stops: str) -> tuple[str, int]:
-        """Read tokens up to a mark or word that ends a condition: the text, and its position."""
+        """Read tokens up to one that ends a condition, or to `in {`.
+
+        Args:
+            stops: marks and words that end it, with blanks between them.
+
+        Returns:
+            (text, position of its first token).
+
+        Raises:
+            InputError: there is no token before the end.
+        """
         start = self.at
         while (token := self.peek()) and token not in stops.split(" "):
             if token == "in" and self.peek(1) == "{":
@@ -960,7 +1185,13 @@ class _EventText:
         return self.text[self._start(start) : self.tokens[self.at - 1].end()], start
 
     def _read_leaf(self) -> _Part:
-        """Read a name, a state, a number, a comparison, a set of states or likelihoods."""
+        """Read one item: `NAME in {..}`, `NAME ~ {..}`, a name alone, or a plain condition as the kernel reads it.
+
+        It counts as a term.
+
+        Raises:
+            InputError: an unknown name or state, wrong brackets, or a single real number, which has probability 0.
+        """
         self.terms += 1
         text, start = self._read_span("or and not , | ( ) { } ~")
         bare = text[1:-1] if re.fullmatch('"[^"]*"', text) else text
@@ -985,14 +1216,18 @@ class _EventText:
         return _literal(name, seen)
 
     def _read_evidence(self, text: str, start: int) -> Observed:
-        """Read one plain condition, by the kernel's parser."""
+        """Read one plain condition, by the kernel's parser; its errors get the position of the token."""
         try:
             return read_evidence(text, self.schema)
         except InputError as error:
             refuse(self.text, self._start(start), str(error).partition(": ")[2] or str(error))
 
     def _read_action(self) -> _Action:
-        """Read `do(NAME=STATE)`."""
+        """Read `do(NAME=STATE)`; it counts as a term.
+
+        Raises:
+            InputError: a bracket that is missing, or anything but one state.
+        """
         self.terms += 1
         self.at += 2
         text, start = self._read_span(") | { } ~ (")
@@ -1005,13 +1240,25 @@ class _EventText:
         return _Action(seen[0][0], seen[0][1])
 
     def _named(self, name: str, start: int) -> str:
-        """Refuse an unknown variable."""
+        """Return the name of a variable; an unknown one is refused at its position, with similar names."""
         if name not in self.schema:
             refuse(self.text, self._start(start), f"no variable {shown(name)}{did_you_mean(name, self.schema.names)}")
         return name
 
     def _read_states(self, name: str, weighed: bool) -> list[tuple[str, float]]:
-        """Read states up to a closing bracket, with their likelihoods if they have some."""
+        """Read states up to a closing bracket, which is passed; each counts as a term.
+
+        Args:
+            name: of the variable.
+            weighed: whether each state is followed by a colon and its likelihood.
+
+        Returns:
+            (state, likelihood) each; the likelihood is 1 without weights.
+
+        Raises:
+            InputError: an unknown state, a missing bracket, a likelihood that is no number from 0 on; or, with weights,
+                a repeated state or likelihoods that are all 0.
+        """
         variable, states = self.schema[name], list[tuple[str, float]]()
         while True:
             self.terms += 1
@@ -1039,7 +1286,7 @@ class _EventText:
 
 
 def _read_weight(text: str) -> float:
-    """Read a likelihood; -1 if it is none."""
+    """Read a likelihood, a finite number from 0 on; -1 if the text is none."""
     try:
         weight = float(text)
     except ValueError:

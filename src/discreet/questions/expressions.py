@@ -70,11 +70,11 @@ class Number(Composition):
         return f"{self.value:.15g}" if float(f"{self.value:.15g}") == self.value else repr(self.value)
 
     def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
-        """List nothing."""
+        """Return (): a number needs no query."""
         return ()
 
     def values(self, atoms: Atoms) -> Values:
-        """Return the number, which is the same in all draws."""
+        """Return the number as one row of one draw, which broadcasts to all; its scale is the number itself."""
         number = np.full((1, 1), self.value)
         return Values(({},), number, (self.value, self.value), None, number)
 
@@ -97,7 +97,7 @@ class Arithmetic(Composition):
 
     @property
     def divides(self) -> bool:  # type: ignore[override]
-        """True if it or a part of it is a ratio."""
+        """True if it is a ratio with a query in its divisor, or a part of it divides."""
         ratio = self.sign == "/" and not isinstance(self.right, Number)
         return ratio or self.left.divides or self.right.divides
 
@@ -111,11 +111,22 @@ class Arithmetic(Composition):
         return f"{first} {self.sign} {f'({self.right})' if loose else self.right}"
 
     def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
-        """List the queries of both sides."""
+        """List the queries of both sides, each once, those of the left side first."""
         return tuple(dict.fromkeys((*self.left.atoms(network), *self.right.atoms(network))))
 
     def values(self, atoms: Atoms) -> Values:
-        """Compute both sides in every draw, and what is made of them."""
+        """Compute both sides in every draw, and their sum, difference, product or ratio.
+
+        0 / 0 is NaN, as for impossible evidence. Least and largest values are by interval arithmetic (`_combine_ends`);
+        None if neither side has any and no divisor may be 0. The scale is the range of results from the sides' scales.
+        Replicates are there if both sides have them.
+
+        Args:
+            atoms: answers to the queries; a note is added if nothing bounds a ratio.
+
+        Raises:
+            InputError: rows of both sides that differ, or a divisor that may be 0 (`_bound_divisor`).
+        """
         left, right = self.left.values(atoms), self.right.values(atoms)
         states = self._join_states(left, right)
         bounds = self._bound_divisor(right, atoms) if self.sign == "/" else right.bounds
@@ -129,7 +140,14 @@ class Arithmetic(Composition):
         return Values(states, _operate(self.sign, left.draws, right.draws), scale, ends, again)
 
     def _join_states(self, left: Values, right: Values) -> tuple[Mapping[str, str], ...]:
-        """Join the rows of both sides: those of one, if the other has one row, or the same rows."""
+        """Find what the rows of the result are about.
+
+        They are the rows of both sides if these are equal; one row named by WORDS if both have a single, different one;
+        and those of the side with several rows if the other has one.
+
+        Raises:
+            InputError: both sides have several rows, of different states.
+        """
         first, second = left.states, right.states
         if first == second:
             return first
@@ -145,10 +163,15 @@ class Arithmetic(Composition):
         )
 
     def _bound_divisor(self, right: Values, atoms: Atoms) -> tuple[Floats, Floats]:
-        """Find the least and largest divisor in every draw: 0 is the least one where its interval begins there.
+        """Find the least and largest divisor in every draw, shape `(rows, draws)` each.
+
+        They are the bounds of its values. If its interval at the answer's level touches 0 but lies on one side of it,
+        the least is lowered to 0 or below, so that nothing bounds the ratio, and a note says so. A divisor with a
+        single draw is a number.
 
         Raises:
-            InputError: it may be 0 and have either sign, or is 0 in most draws.
+            InputError: a number that is 0; an interval with 0 strictly inside; or values that are 0 in more than half
+                (MOST_LEFT_OUT) of the draws.
         """
         low, high = right.bounds
         if low.shape[1] == 1:
@@ -167,7 +190,7 @@ class Arithmetic(Composition):
         return low, high
 
     def _refuse_zero(self, fault: str) -> NoReturn:
-        """Refuse a divisor."""
+        """Raise an InputError at the sign: the divisor's text, then the fault."""
         refuse(self.text, self.at, f"the divisor {shown(str(self.right))} {fault}; ask for a difference instead")
 
 
@@ -194,7 +217,10 @@ class Odds(Composition):
         return self.part.atoms(network)
 
     def values(self, atoms: Atoms) -> Values:
-        """Compute the odds in every draw."""
+        """Compute `P / (1 - P)` in every draw, with the rows of the probability.
+
+        It is the ratio of `Arithmetic.values`, with the same bounds, notes and errors; its divisor is `1 - P`.
+        """
         against = Arithmetic("-", Number(1.0), self.part)
         values = Arithmetic("/", self.part, against, self.text, self.at).values(atoms)
         return replace(values, states=self.part.values(atoms).states)
@@ -204,7 +230,7 @@ class Odds(Composition):
 
 
 def _as_ends(scale: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Both ends of a scale, as arrays."""
+    """Return both ends of a scale as arrays of shape ()."""
     return np.array(scale[0]), np.array(scale[1])
 
 
@@ -215,7 +241,18 @@ def _operate(sign: str, left: Floats, right: Floats) -> Floats:
 
 
 def _combine_ends(sign: str, left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Find the least and the largest result, if both sides lie between their ends: interval arithmetic."""
+    """Find the least and the largest result if both sides lie between their ends: interval arithmetic.
+
+    A divisor whose range begins or ends at 0 has no bound on that side, and none at all with 0 strictly inside. 0 times
+    infinity counts as 0.
+
+    Args:
+        sign: "+", "-", "*" or "/".
+        left, right: (least, largest) of each side; shapes broadcast.
+
+    Returns:
+        (least, largest), perhaps infinite.
+    """
     if sign == "-":
         right = (right[1], right[0])
     if sign in ("+", "-"):
@@ -249,8 +286,11 @@ def parse_question(text: str, schema: Schema) -> Query:
         schema: with the names.
 
     Raises:
-        InputError: not an expression, no query in it, more than `MOST_TERMS` terms, or as `parse_query`; with the
+        InputError: not an expression, no query in it, more than MOST_TERMS terms, or as `parse_query`; with the
             position.
+
+    Returns:
+        The expression; a text that is one query as a whole is read by `parse_event`.
     """
     head = QUERY.match(text)
     if head is not None and not text[find_closing(text, head.end()) + 1 :].strip():
@@ -282,21 +322,25 @@ class _Cursor:
         self._skip()
 
     def refuse(self, reason: str) -> NoReturn:
-        """Refuse the text at this position."""
+        """Raise an InputError at the present position."""
         refuse(self.text, self.position, reason)
 
     def read_sum(self, depth: int) -> Composition:
-        """Read products with signs between them."""
+        """Read products with "+" and "-" between them, up to anything else.
+
+        Args:
+            depth: number of brackets and signs around it.
+        """
         return self._read_chain("+-", lambda: self._read_chain("*/", lambda: self._read_factor(depth)))
 
     def _skip(self, characters: int = 0) -> None:
-        """Go on, and over blanks."""
+        """Go on by some characters, then over blanks."""
         self.position += characters
         while self.position < len(self.text) and self.text[self.position].isspace():
             self.position += 1
 
     def _read_chain(self, signs: str, read: Callable[[], Composition]) -> Composition:
-        """Read parts with some signs between them, from left to right."""
+        """Read parts with any of `signs` between them, from left to right: `a - b - c` is `(a - b) - c`."""
         left = read()
         while self.position < len(self.text) and (sign := self.text[self.position]) in signs:
             at = self.position
@@ -305,7 +349,17 @@ class _Cursor:
         return left
 
     def _read_factor(self, depth: int) -> Composition:
-        """Read a number, a bracket or a query."""
+        """Read a factor: a negated factor, an expression in brackets, a number or a query. It counts as a term.
+
+        A minus before a number makes a negative number, before anything else a product with -1.
+
+        Args:
+            depth: number of brackets and signs around it.
+
+        Raises:
+            InputError: more than MOST_NESTED of them, a bracket that is not closed, or a number that is too large for a
+                float.
+        """
         if depth > MOST_NESTED:
             self.refuse(f"more than {MOST_NESTED} brackets are open")
         self.terms += 1
@@ -330,7 +384,15 @@ class _Cursor:
         return self._read_query(at)
 
     def _read_query(self, at: int) -> Composition:
-        """Read a query up to the bracket that closes it."""
+        """Read a query up to the bracket that closes it; `odds(..)` is read as P and becomes `Odds`.
+
+        Args:
+            at: position of the query.
+
+        Raises:
+            InputError: no query there, a bracket that is not closed, a query for the most probable state, or as
+                `parse_query`.
+        """
         head = NAME.match(self.text, at)
         if head is None:
             rest = self.text[at:].strip()

@@ -24,10 +24,12 @@ def widen_together(answers: Answers) -> Answers:
         answers: with their draws, equally weighted, of one posterior.
 
     Returns:
-        The answers, with longer intervals; ends of probabilities stay within 0 and 1.
+        The answers, with longer intervals; ends of probabilities stay within 0 and 1. Each has a sentence more in
+        `concerns`.
 
     Raises:
-        InputError: no answers, other levels, answers without draws, with weights, or of posteriors of other draws.
+        InputError: no answers, other levels, answers without draws, with weights, or with other numbers of draws; or no
+            draw in which the evidence of all answers is possible.
 
     Source:
         Besag, Green, Higdon and Mengersen (1995), *Bayesian computation and stochastic systems*, section 6.3, for
@@ -51,7 +53,17 @@ def widen_together(answers: Answers) -> Answers:
 
 
 def _deviate(row: AnswerRow, values: Floats) -> Floats:
-    """Compute how far each draw lies from the mean, relative to the interval's end on its side."""
+    """Compute how far each draw lies from the mean, relative to the distance of the interval's end on its side.
+
+    The interval is that of the law inside bins, if the row has one.
+
+    Args:
+        row: row of an answer.
+        values: its number in every draw, shape (draws,).
+
+    Returns:
+        Shape (draws,), at least 0: NaN where the draw is NaN; 0 where the interval ends at the mean on that side.
+    """
     mean, low, high = row["mean"], row.get("law_lower", row["lower"]), row.get("law_upper", row["upper"])
     with np.errstate(divide="ignore", invalid="ignore"):
         above, below = ((values - mean) / (high - mean), (mean - values) / (mean - low))
@@ -60,7 +72,10 @@ def _deviate(row: AnswerRow, values: Floats) -> Floats:
 
 
 def _stretch(answer: Answer, factor: float) -> Answer:
-    """Stretch the intervals of an answer from their means."""
+    """Multiply the distances of all ends from their means by a factor.
+
+    Ends of an answer with the unit "probability" are limited to 0 and 1. "law_lower" and "law_upper" move likewise.
+    """
     least, most = (0.0, 1.0) if answer.unit == "probability" else (-math.inf, math.inf)
     rows = list[AnswerRow]()
     for row in answer.rows:
