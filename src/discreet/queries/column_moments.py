@@ -122,7 +122,8 @@ class ColumnLaw:
         both: posterior draws.
         names: covariates, then the target.
         inside: law inside bins.
-        records: if given, laws are those of so many records, less what draws of the population vary beyond them.
+        records: if given, laws are those of so many counted records: draws are pulled to their mean by the sampling
+            error that the population has beyond them (`expect_counted`).
     """
 
     both: ConditionedPosterior
@@ -137,15 +138,16 @@ class ColumnLaw:
 
     @property
     def _measured_pairs(self) -> MeasuredSets | None:
-        """Measured sets of the posterior; None if no tables were read, or if the law is of complete records."""
+        """Measured sets, to which laws are moved; None if no tables were read, or if anything is observed."""
         return None if self.both.parts is None or self.both.seen else self.both.parts.tabled_sets
 
     @cached_property
     def whole(self) -> Floats | None:
-        """`P(names)`, shape `(*sizes, draws)`; moved to unbiased pairs if tables were read.
+        """`P(names)` given the evidence, shape `(*sizes, draws)`.
 
-        None if there are more than MOST_JOINT_STATES joint states, or more than MOST_LAW_VALUES values in all draws.
-        Computed once.
+        It is moved to unbiased estimates of the measured pairs if tables were read and nothing is observed. None if
+        there are more than MOST_JOINT_STATES joint states, or more than MOST_LAW_VALUES values in all draws. Computed
+        once.
         """
         laws, pairs = self.both.given, self._measured_pairs
         states = laws.network.cells(self.names)
@@ -161,8 +163,8 @@ class ColumnLaw:
     def of(self, *names: str) -> Floats:
         """Compute the joint law of one or two of the variables, shape `(*sizes, draws)`, axes in the given order.
 
-        It is summed from `whole`, or taken from the laws of pairs if `whole` is None; with `records` it is that of so
-        many records (`expect_counted`).
+        It is summed from `whole`, or taken from the laws of pairs if `whole` is None. With `records` n the draws are
+        then replaced by the shares expected among n counted records (`expect_counted`), which vary less.
         """
         law = self._find(names)
         if self.records is None:
@@ -192,8 +194,8 @@ class ColumnLaw:
     def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
         """Joint law of every pair of the variables, shape `(*sizes, draws)`; each pair is a key in one order only.
 
-        If tables were read, pairs are in the schema's order and moved to unbiased estimates; else in the order of
-        `names`. Computed once.
+        If tables were read and nothing is observed, pairs are in the schema's order and moved to unbiased estimates;
+        else in the order of `names`. Computed once.
         """
         laws, pairs = self.both.given, self._measured_pairs
         if pairs is not None:
@@ -251,6 +253,9 @@ class ColumnMoments:
 
     def slopes(self, products: Floats) -> Floats:
         """Solve `Cov(m, x) beta = products` in every draw.
+
+        Both sides are divided by the columns' standard deviations before, which improves the condition; slopes are in
+        the columns' own units.
 
         Args:
             products: covariances of the columns m with the target, shape `(draws, columns)`.
