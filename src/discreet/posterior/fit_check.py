@@ -400,8 +400,8 @@ class _InteractionMoments:
         """Add the terms of one ancestor's family to V in place: subtract Cov(D_v) from R, add its coordinates to b_S.
 
         The coordinates of D_v in the interaction of S are multiplied by `sqrt(|S| / |family|)`, the numbers of cells of
-        both tables. If an interaction of the family that matters (a coordinate above 1e-9) was not measured, `measured`
-        becomes False.
+        both tables. If an interaction of the family that matters (a coordinate above 1e-9) was not measured, nothing is
+        added to its b_S, and `measured` becomes False.
 
         Args:
             margins: measured interactions, with noise variances.
@@ -410,8 +410,8 @@ class _InteractionMoments:
             node: the ancestor.
 
         Raises:
-            InputError: an interaction with too many contrasts beside the family (contrasts times cells above
-                MOST_UNION_CELLS).
+            InputError: more than MOST_UNION_CELLS contrasts of the tested interaction, times cells of one table of the
+                family's and the interaction's variables together.
         """
         network = margins.network
         family = network.family(node)

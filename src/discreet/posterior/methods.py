@@ -445,7 +445,8 @@ def _draw_by_method(
     Args:
         task: task to draw.
         rng: source of randomness.
-        method: name of a method that reads the evidence; another raises StopIteration.
+        method: name of a method that reads the evidence and draws; one that does not read it raises StopIteration, one
+            that does not draw fails an assertion.
         progress: function that is passed on; None shows no progress.
 
     Returns:

@@ -204,10 +204,11 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
 
 
 def slope_between(means: BinMeans) -> Floats:
-    """Compute the slope of the least-squares line through the means of each bin and its neighbours; (bins, draws).
+    """Compute the slope of `other` on `own` through the means of each bin and its neighbours; shape (bins, draws).
 
-    Bins are weighted by their shares. The first and the last have one neighbour; a single bin has slope 0. The variance
-    of the means is raised to LEAST_WEIGHT before it divides.
+    It is the least-squares slope of two or three bins, weighted by their shares, which are scaled to sum to 1 over
+    these bins and must not all be 0. The first and the last bin have one neighbour; a single bin has slope 0. The
+    weighted variance of the means `own` is raised to LEAST_WEIGHT before it divides.
     """
     slopes = np.zeros_like(means.own)
     for bin in range(len(slopes)):
@@ -330,7 +331,7 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
 
     Returns:
         Numbers by the same sums, stream and generators, under the law given these states. LEAST_SHARE is added to each
-        cell of that law before it is normalised.
+        cell of the joint law at these states before it is divided by its sum, so rare states are spread more.
     """
 
     def joint(scope: Scope) -> Floats:

@@ -396,8 +396,9 @@ def _read_head(raw: bytes, label: str) -> _StoredHead:
         The head, validated.
 
     Raises:
-        InputError: the head is not valid JSON, has another version of the format, lacks or adds a field, or has one of
-            another type; the first such field is named.
+        InputError: the head is no UTF-8 text, exceeds twice DOCUMENT_BYTES, is not valid JSON, has another version of
+            the format or none, lacks or adds a field, or has one of another type; the first such field is named. The
+            version is checked before other fields.
     """
     fields = read_json(decode_text(raw, label), f"the head of {label}", 2 * DOCUMENT_BYTES)
     if isinstance(fields, dict) and fields.get("version") != DRAWS_VERSION:

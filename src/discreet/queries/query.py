@@ -1164,9 +1164,11 @@ def _find_extreme_laws(query: NumberQuery, both: ConditionedPosterior) -> tuple[
 
     Returns:
         (law of the smallest numbers, law of the largest), with the variable's own bins and an axis of draws. Every
-        share of the numbers beyond an edge is the least, and the largest, that any law inside the bins of the observed
-        numbers allows (`bound_event`); inside a bin numbers are evenly spread. A variance or deviation has no extremes
-        there: for it the laws have all numbers in the first bin, and half in the first and half in the last.
+        share beyond an edge, among the records that have a number of the variable, is the least, and the largest, that
+        any law inside the bins of the observed numbers allows (`bound_event`). These may include the variable's own.
+        Inside a bin numbers are evenly spread; a share of a bin that rounding makes negative is 0. A variance or
+        deviation has no extremes there: for it the laws have all numbers in the first bin, and half in the first and
+        half in the last.
     """
     variable = both.given.network.schema[query.variable]
     bins = len(variable.edges) - 1

@@ -412,6 +412,8 @@ def regress(
     Returns:
         Draws of the coefficients, in the order of `names`, the intercept last. Draws in which a coefficient is not
         identified, or a logistic fit does not converge, are left out, up to half of them; `left_out` is their fraction.
+        `given`, the basis, the assumptions behind it, and which columns are dates (in days, or seconds of a time)
+        stand beside them.
 
     Raises:
         InputError: no covariate; a variable that is unknown or repeated, may be missing, has a single state, or is no
@@ -419,7 +421,7 @@ def regress(
             numbers of which no sum was released together; another word for `kind`, `assume` or `inside`; `assume` for
             a posterior without alternatives to its network; a network too large for exact inference; or coefficients
             that are not identified, or fits that do not converge, in more than half of the draws. The message names the
-            columns that do not vary or are collinear.
+            columns that do not vary or are collinear, or where there are none all of them.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -716,7 +718,8 @@ def _clip_hits(
         codes: code of each covariate at each point, shape `(points,)` or `(draws, points)` each.
 
     Returns:
-        Clipped weights, shape of `hits`; `hits` itself is not changed.
+        Clipped weights, shape of `hits`. `hits` is never changed in place; it is returned itself if no covariate is
+        categorical.
     """
     for _ in range(CLIPPING_ROUNDS):
         before = hits

@@ -1072,9 +1072,10 @@ def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.ran
     """Fit the tables by nonnegative least squares, and simulate the errors of such fits.
 
     All tables sum to the plain estimate of the total, at least 1. Records are simulated from each draw of `cells`, with
-    some noise replicates each: as many as keep all tables within MOST_REPEATED_CELLS and each within
-    CELLS_WORTH_REPEATING cells for a draw, at least one and at most NOISES_PER_DRAW. These are fitted to
-    ROUGH_TOLERANCE, the released tables to FIT_TOLERANCE.
+    some noise replicates each: at least one, at most NOISES_PER_DRAW, and else as many as keep one draw within both
+    limits. These are MOST_REPEATED_CELLS, of the cells of all tables times the replicates, and CELLS_WORTH_REPEATING,
+    of the cells of each table times the replicates. The simulated records are as many as the estimated total. Their
+    tables are fitted to ROUGH_TOLERANCE, the released ones to FIT_TOLERANCE.
 
     Args:
         noisy: released tables, of one repetition.
@@ -1083,8 +1084,9 @@ def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.ran
         rng: source of randomness.
 
     Returns:
-        The fit's coordinates, and those of the simulated fits less the truth, for every interaction of `plain` but the
-        total.
+        `plain`; the fit's coordinates, and those of the simulated fits less the truth, for every interaction of `plain`
+        but the total, with the replicates of a draw side by side on the last axis; and the simulated tables without
+        noise, one a draw.
     """
     total = max(plain.total[0], 1.0)
     tables = _make_up_tables(cells, list(noisy.tables), total, rng)
