@@ -20,29 +20,22 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.deciding.draw_bounds import plan_draws, response_error
+from discreet.deciding.draw_bounds import loss_of_trimming, plan_draws, response_error
 from discreet.deciding.number_losses import Squared
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.reporting import explain as divergence
-from discreet.reporting.explain import least_distinguishable, range_distance, range_divergence
-from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation, query_gradient
-from experiments.paper_bounds import (
+from discreet.reporting.explain import le_cam, least_distinguishable, range_distance, range_divergence
+from discreet.research.bounds import (
+    empirical_error,
     fourier_deviation,
     largest_noise,
-    loss_of_trimming,
     map_failure,
-    mean_divergence,
     stealth_failure,
-    sum_product_bounds,
-)
-from experiments.paper_distance import (
-    close_distance,
-    empirical_error,
-    historical_theorem_8_2,
-    le_cam,
-    least_distinguishable_stochastic,
     untrimmed_privacy,
 )
+from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation, query_gradient
+from experiments.paper_bounds import mean_divergence, sum_product_bounds
+from experiments.paper_distance import close_distance, historical_theorem_8_2, least_distinguishable_stochastic
 from folding import every
 from networks import asia
 from oracle import event, small, with_draws
