@@ -31,6 +31,7 @@ from discreet.research.bounds import (
     largest_noise,
     map_failure,
     stealth_failure,
+    untrimmed_distance,
     untrimmed_privacy,
 )
 from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation, query_gradient
@@ -397,6 +398,24 @@ def test_the_constants_of_the_preliminary_version() -> None:
     root = brentq(lambda w: math.exp(w) - 1 - 2 * w, 0.5, 3)
     assert root == pytest.approx(1.25643, abs=5e-6)
     assert 2 * root / (1 - math.exp(-root)) ** 2 == pytest.approx(4.91081, abs=5e-6)
+
+
+@every(("half_width", "printed"), [(1e-5, 0.0088), (0.001, 0.088), (0.01, 0.28)])
+def test_an_untrimmed_posterior_under_a_concentrated_prior_is_close(half_width: float, printed: float) -> None:
+    """Theorem 4 (2) of Z for a coin that is fair up to so little; its exact total variation is the half width."""
+    theta = np.linspace(0.5 - half_width, 0.5 + half_width, 2001)
+    joint = np.array([1 - theta, theta]) / len(theta)
+    posterior = joint / joint.sum(axis=1, keepdims=True)
+    exact = float(np.abs(posterior[0] - posterior[1]).sum() / 2)
+    start = math.log((0.5 + half_width) / (0.5 - half_width))
+    bound = untrimmed_distance(1 + 2 * half_width, start, 400 / start)
+    assert bound == pytest.approx(printed, rel=0.01)
+    assert exact == pytest.approx(half_width, rel=0.01) and exact < bound
+    limit = math.sqrt(math.log(1 + 1 / (1 - math.exp(-1.25643))) / 2)
+    assert untrimmed_distance(1.0, 0.0, 1e9) == pytest.approx(limit, abs=1e-6)
+    for arguments in ((0.9, 1.0, 2.0), (1.0, -1.0, 2.0), (1.0, 1.0, 1.0)):
+        with pytest.raises(dc.InputError):
+            untrimmed_distance(*arguments)
 
 
 @every(("records", "lipschitz", "ratio"), [(20, 2.0, 5.0), (1000, 0.3, 7.2)])

@@ -155,7 +155,7 @@ def test_the_command_names_a_vector(run: Shell) -> None:
     assert within["draws"] == math.ceil(2 * (1 + math.sqrt(math.log(2 / 0.05))) ** 2 / 0.02)
     assert within["decisions"][0]["regret"] <= 0.01
     for refused, message in (
-        ('--query P(lung) --payoffs \'{"a": {"yes": 1, "no": 0}}\' --together', "--together are for a --quantity"),
+        ('--query P(lung) --payoffs \'{"a": {"yes": 1, "no": 0}}\' --together', "and so is --together"),
         ("--quantity P(lung=yes) --loss absolute --together", "a vector is answered under squared distance"),
         ("--quantity MAP(lung) --together", "a number needs a query"),
     ):

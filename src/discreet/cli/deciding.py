@@ -247,7 +247,7 @@ def _read_choices(queries: list[str], payoffs: list[str]) -> list[_PayoffTask]:
 def _read_numbers(quantities: list[str], losses: list[str], together: bool) -> list[_NumberTask | _VectorTask]:
     """Read quantities with their losses, or as one vector."""
     if (losses or together) and not quantities:
-        raise InputError("--loss and --together are for a --quantity; give --payoffs for a --query")
+        raise InputError("--loss is for a --quantity, and so is --together; give --payoffs for a --query")
     parsed = [dc.decisions.number_loss(text) for text in losses or ["squared"]]
     if together:
         if any(str(each) != "squared" for each in parsed):

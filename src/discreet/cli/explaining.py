@@ -52,6 +52,8 @@ def explain(
     how = Drawing(draws=draws, seed=seed)
     if texts:
         check_draws(how.number, level)
-    own = read_prior(evidence, prior, equivalent_sample_size, how)
-    explanation = dc.explain(evidence, texts, rng=how.rng(), level=level, draws=how.number, rows=rows, prior=own)
+    analyst_prior = read_prior(evidence, prior, equivalent_sample_size, how)
+    explanation = dc.explain(
+        evidence, texts, rng=how.rng(), level=level, draws=how.number, rows=rows, prior=analyst_prior
+    )
     out.show(explanation.document(), explanation.content(), explanation.tidy())

@@ -46,7 +46,7 @@ from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
 from discreet.util.tabular import Block, Result
 
-Part: TypeAlias = str | Callable[[Tables], Floats]
+VectorPart: TypeAlias = str | Callable[[Tables], Floats]
 """A query for a distribution, one probability or a number; or a function of cells to (draws,) between 0 and 1."""
 
 
@@ -118,7 +118,7 @@ class VectorDecision(Result):
 
 def decide_vector(
     posterior: NetworkPosterior,
-    quantities: Part | Sequence[Part],
+    quantities: VectorPart | Sequence[VectorPart],
     *,
     level: float = DEFAULT_LEVEL,
     queries: int = 1,
@@ -166,7 +166,7 @@ def decide_vector(
         >>> [round(value, 1) for value in chosen.response], chosen.regret < 0.003
         ([0.5, 0.5], True)
     """
-    parts = _read_parts(posterior.network, quantities)
+    parts = _read_quantities(posterior.network, quantities)
     positive(queries=queries)
     probability(failure=failure)
     check_level(level)
@@ -202,7 +202,7 @@ def decide_vector(
     return VectorDecision(tuple(response.tolist()), rows, *numbers)
 
 
-def vector_diameter(network: Network, quantities: Part | Sequence[Part]) -> float:
+def vector_diameter(network: Network, quantities: VectorPart | Sequence[VectorPart]) -> float:
     """Find the largest distance of two vectors that some quantities can be, by public bounds.
 
     Args:
@@ -225,11 +225,11 @@ def vector_diameter(network: Network, quantities: Part | Sequence[Part]) -> floa
         >>> round(dc.decisions.vector_diameter(people, ["P(ill)", "P(ill=yes)", "E(age)"]) ** 2, 9)
         12.0
     """
-    return math.sqrt(math.fsum(part.square for part in _read_parts(network, quantities)))
+    return math.sqrt(math.fsum(part.square for part in _read_quantities(network, quantities)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _VectorQuery:
     """A query or function with the names, and the ends, of its numbers; positions of those of a distribution."""
 
     query: Probability | NumberQuery | Callable[[Tables], Floats]
@@ -254,18 +254,18 @@ class _Part:
         return np.clip(chosen, 0.0, 1.0)
 
 
-def _read_parts(network: Network, quantities: Part | Sequence[Part]) -> list[_Part]:
+def _read_quantities(network: Network, quantities: VectorPart | Sequence[VectorPart]) -> list[_VectorQuery]:
     """Read the parts of a vector; refuse none."""
     listed = [quantities] if isinstance(quantities, str) or callable(quantities) else list(quantities)
     if not listed:
         raise InputError("a vector needs at least one query, such as P(lung | smoke=yes)")
-    return [_read_part(network, part, number) for number, part in enumerate(listed, 1)]
+    return [_read_quantity(network, part, number) for number, part in enumerate(listed, 1)]
 
 
-def _read_part(network: Network, part: Part, number: int) -> _Part:
+def _read_quantity(network: Network, part: VectorPart, number: int) -> _VectorQuery:
     """Read one part; a query with a target of no state stands for all its states."""
     if not isinstance(part, str):
-        return _Part(part, (f"function {number}",))
+        return _VectorQuery(part, (f"function {number}",))
     query, schema = parse_query(part, network.schema), network.schema
     if not isinstance(query, Probability) or all(state is not None for _, state in query.targets):
         query = one_number(network, part)
@@ -274,11 +274,11 @@ def _read_part(network: Network, part: Part, number: int) -> _Part:
             raise InputError(
                 f"the numbers of a vector lie within {LARGEST_UTILITY:g} of 0; state them in a larger unit"
             )
-        return _Part(query, (str(query),), low, high)
+        return _VectorQuery(query, (str(query),), low, high)
     sizes = [schema[name].size for name, _ in query.targets]
     codes = np.transpose(np.unravel_index(asked_cells(query, schema), sizes)).tolist()
     names = [
         tuple((name, schema[name].states[code]) for (name, _), code in zip(query.targets, row, strict=True))
         for row in codes
     ]
-    return _Part(query, tuple(str(Probability(states, query.evidence)) for states in names))
+    return _VectorQuery(query, tuple(str(Probability(states, query.evidence)) for states in names))

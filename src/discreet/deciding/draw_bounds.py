@@ -119,13 +119,17 @@ def loss_of_trimming(outside: float, draws: int, responses: int, queries: int, f
     Raises:
         InputError: as for `response_error`, or a mass outside [0, 1].
 
+    Guarantee:
+        No budget is spent; no data are read.
+
     Source:
         Dimitrakakis et al. (JMLR 2017), Theorem 17(b), corrected. It has the PRIOR mass, which bounds nothing once data
         disagree: with w = 0.1 and a uniform prior 0.2 lies outside a priori, 0.99998 after 100 ones. Averaged over the
         prior predictive both masses agree.
 
     Example:
-        >>> round(loss_of_trimming(0.02, 10_000, 4, 1, 0.05), 4)  # .0319 of it for the draws
+        >>> import discreet as dc
+        >>> round(dc.decisions.loss_of_trimming(0.02, 10_000, 4, 1, 0.05), 4)  # .0319 of it for the draws
         0.0512
     """
     if not 0 <= outside <= 1:
@@ -148,12 +152,16 @@ def vector_error(draws: float, queries: int, failure: float) -> float:
     Raises:
         InputError: a number that is not positive and finite, or a probability outside (0, 1).
 
+    Guarantee:
+        No budget is spent; no data are read.
+
     Source:
         Derived in `discreet.deciding.decide_vector`, from McDiarmid (1989); in the place of Dimitrakakis et al. (JMLR
         2017), Lemma 11, whose union over responses would be over infinitely many.
 
     Example:
-        >>> round(vector_error(1000, 1, 0.05), 5)
+        >>> import discreet as dc
+        >>> round(dc.decisions.vector_error(1000, 1, 0.05), 5)
         0.00373
     """
     positive(draws=draws, queries=queries)

@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet.deciding.decide import Decision, decide
 from discreet.deciding.decide_number import NumberDecision, Quantity, decide_number
-from discreet.deciding.decide_vector import Part, VectorDecision, decide_vector
+from discreet.deciding.decide_vector import VectorDecision, VectorPart, decide_vector
 from discreet.deciding.decision_draws import renewable
 from discreet.deciding.number_losses import NumberLoss
 from discreet.errors import InputError
@@ -146,7 +146,7 @@ class Responder:
         self._answers.append(decision)  # type: ignore[arg-type]
         return decision
 
-    def vector(self, quantities: Part | Sequence[Part], *, level: float = DEFAULT_LEVEL) -> VectorDecision:
+    def vector(self, quantities: VectorPart | Sequence[VectorPart], *, level: float = DEFAULT_LEVEL) -> VectorDecision:
         """Choose the vector with the least expected squared distance by `decide_vector`, and add it to `answers`.
 
         The bound may fail with the next answer's share of `failure`.

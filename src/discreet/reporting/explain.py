@@ -577,8 +577,10 @@ def explain(
             "`query` for these"
         )
     if release.parts != (release,):
-        how = {"rng": rng, "level": level, "draws": draws, "rows": rows, "prior": prior}
-        parts = {each.id: explain(each, queries, **how) for each in releases}
+        parts = {
+            each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows, prior=prior)
+            for each in releases
+        }
         return CombinedExplanation(tuple(map(_describe_together, release.guarantees)), parts)
     release = release.one_release
     check_level(level)
@@ -995,7 +997,7 @@ def _answer_under_priors(
 
 
 def _read_under_priors(
-    release: Release, posterior: PosteriorDraws, own: Dirichlet | None, rng: np.random.Generator
+    release: Release, posterior: PosteriorDraws, analyst: Dirichlet | None, rng: np.random.Generator
 ) -> tuple[list[tuple[str, PosteriorDraws]], list[str]]:
     """Return the posterior and redraws of it under other priors, without repeating the curator's.
 
@@ -1005,7 +1007,7 @@ def _read_under_priors(
     Args:
         release: release over a network.
         posterior: posterior under its own prior.
-        own: prior of the analyst; None for none.
+        analyst: prior of the analyst; None for none.
         rng: source of the redraws.
 
     Returns:
@@ -1023,7 +1025,7 @@ def _read_under_priors(
     learned, curator_prior = learned_prior(release, None) and posterior.method == "pooled", release.dirichlet.alpha
     readings, notes = [("learned from the release" if learned else "the curator's", posterior)], list[str]()
     others = {f"Dirichlet({each:g})": Dirichlet.uniform(release.network, each) for each in OTHER_CONCENTRATIONS}
-    for label, prior in (({} if own is None else {OWN_PRIOR: own}) | others).items():
+    for label, prior in (({} if analyst is None else {OWN_PRIOR: analyst}) | others).items():
         if learned or any(not np.array_equal(curator_prior[node], table) for node, table in prior.alpha.items()):
             draws, method = posterior.probabilities.draws or 1, cast(Method, posterior.method)
             try:

@@ -283,7 +283,7 @@ class OtherPrior:
 
 @dataclass(frozen=True)
 class Reach:
-    """What the mechanism itself does to choices and draws, whatever the records are.
+    """Effects of the mechanism on choices and draws, and of another prior on draws, whatever the records are.
 
     Args:
         shortfall: of a choice, largest difference of the scores of the best candidate and of a chosen one, in nats of
@@ -317,7 +317,7 @@ class Reach:
         yield "What the mechanism and the prior cost"
         if self.shortfall is not None:
             yield f"  the score of a chosen candidate is at most {self.shortfall:.3g} nats below that of the best,"
-            yield f"  what {self.records:.3g} records can change, with probability {1 - self.failure:.0%}, whatever they are"
+            yield f"  what {self.records:.3g} records can change, but for a chance of {self.failure:g}"
         if self.outside is not None:
             yield f"  trimming leaves out {_write_percent(self.outside)} of the prior: a decision loses at most so much"
             yield "  of a payoff's range by it, on average over data as the prior has them"

@@ -38,6 +38,9 @@ from .mechanisms.truncated_posterior import truncated_posterior as truncated_pos
 from .readers.family_draws import FamilyPosterior as FamilyPosterior
 from .readers.law_weights import LawWeights as LawWeights
 from .readers.released_covariates import released_covariates as released_covariates
+from .scores.choice_likelihood import exact_log_marginal as exact_log_marginal
+from .scores.choice_likelihood import lower_log_marginal as lower_log_marginal
+from .scores.choice_likelihood import upper_log_marginal as upper_log_marginal
 from .scores.custom_factors import OwnFactor as OwnFactor
 from .scores.custom_factors import own_factor as own_factor
 from .scores.factors import CategoricalFactor as CategoricalFactor

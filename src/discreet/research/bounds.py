@@ -24,7 +24,7 @@ optimize = lazy_import("scipy.optimize")
 
 
 def lipschitz_constants(log_likelihood: npt.ArrayLike, distances: npt.ArrayLike) -> Floats:
-    """`l(theta)`, smallest u with `|ln p_theta(x) - ln p_theta(y)| <= u rho(x, y)` for all x and y.
+    """Compute `l(theta)`, the least u with `|ln p_theta(x) - ln p_theta(y)| <= u rho(x, y)` for all x and y.
 
     Args:
         log_likelihood: `ln p_theta(x)`, shape (parameters, outcomes); -inf where an outcome is impossible.
@@ -37,14 +37,17 @@ def lipschitz_constants(log_likelihood: npt.ArrayLike, distances: npt.ArrayLike)
         InputError: shapes that do not fit, NaN, or distances that are no pseudo-metric's (negative, infinite, not
             symmetric, or not 0 on the diagonal).
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Dimitrakakis et al. (JMLR 2017), equation (2).
 
     Example:
-        >>> import numpy as np
-        >>> theta = np.array([0.2, 0.4])
-        >>> lipschitz_constants(np.log([1 - theta, theta]).T, [[0, 1], [1, 0]]).round(3).tolist()
-        [1.386, 0.405]
+        >>> import discreet as dc
+        >>> log_likelihood = [[-0.22, -1.61], [-0.51, -0.92]]  # of "no" and "yes" under chances of .2 and .4
+        >>> dc.research.lipschitz_constants(log_likelihood, [[0, 1], [1, 0]]).round(2).tolist()
+        [1.39, 0.41]
     """
     logs, rho = _likelihood(log_likelihood, distances)
     result = np.zeros(len(logs))
@@ -57,7 +60,7 @@ def lipschitz_constants(log_likelihood: npt.ArrayLike, distances: npt.ArrayLike)
 
 
 def assumption_one(constants: npt.ArrayLike) -> float:
-    """The uniform Lipschitz constant of a family: `L = sup l(theta)`.
+    """Compute the uniform Lipschitz constant of a family: `L = sup l(theta)`.
 
     Args:
         constants: l(theta) over the support, as `lipschitz_constants` gives them.
@@ -69,15 +72,23 @@ def assumption_one(constants: npt.ArrayLike) -> float:
     Raises:
         InputError: no constant, or one that is negative or NaN.
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Dimitrakakis et al. (JMLR 2017), Assumption 1. The `ln(1 / Delta)` of Example 1 satisfies it once theta = 1,
         whose constant is infinite, is left out; the least one is smaller.
+
+    Example:
+        >>> import discreet as dc
+        >>> dc.research.assumption_one([1.39, 0.41])
+        1.39
     """
     return float(_constants(constants).max())
 
 
 def assumption_two(constants: npt.ArrayLike, masses: npt.ArrayLike, start: float) -> float:
-    """The best rate c with `xi(l(theta) <= L) >= 1 - exp(-c (L - L0))` for all `L >= L0`.
+    """Compute the best rate c with `xi(l(theta) <= L) >= 1 - exp(-c (L - L0))` for all `L >= L0`.
 
     The mass above L is a step function, so only the values v of l above L0 matter:
     `c = min over v of -ln xi(l >= v) / (v - L0)`.
@@ -94,9 +105,17 @@ def assumption_two(constants: npt.ArrayLike, masses: npt.ArrayLike, start: float
     Raises:
         InputError: shapes differ, masses are no distribution, or the start is negative.
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Dimitrakakis et al. (JMLR 2017), Assumption 2 and Figure 1; Zhang et al. (AAAI 2016) have it with L0 left out
         of the exponent, which is the stronger condition.
+
+    Example:
+        >>> import discreet as dc
+        >>> round(dc.research.assumption_two([0.2, 1.0, 2.0], [0.5, 0.3, 0.2], 0.5), 3)  # ln(2) / .5, ln(5) / 1.5
+        1.073
     """
     values, weights = _constants(constants), _masses(masses)
     if values.shape != weights.shape:
@@ -116,7 +135,7 @@ def assumption_two(constants: npt.ArrayLike, masses: npt.ArrayLike, start: float
 
 
 def combined_rate(rates: Sequence[float], start: float) -> float:
-    """Rate of the stochastic Lipschitz condition of a network: `c' = min_i c_i - ln(I) / L0`.
+    """Compute the rate of the stochastic Lipschitz condition of a network: `c' = min_i c_i - ln(I) / L0`.
 
     From `xi(Theta_i,L) >= 1 - exp(-c_i L)` for all `L >= L0`, a union bound gives `xi(Theta_L) >= 1 - exp(-c' L)`. In
     the form of the JMLR paper, `1 - exp(-c (L - L0))`, the same step keeps the rate `min_i c_i` and moves the start to
@@ -132,8 +151,16 @@ def combined_rate(rates: Sequence[float], start: float) -> float:
     Raises:
         InputError: an argument that is not positive, or too many nodes for the rates: `I >= exp(L0 min_i c_i)`.
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Zhang et al. (AAAI 2016), Lemma 3; at equality, which it admits, its c' is 0 and says nothing.
+
+    Example:
+        >>> import discreet as dc
+        >>> round(dc.research.combined_rate([2.0, 3.0], 1.0), 4)  # 2 - ln(2)
+        1.3069
     """
     if not rates or not all(rate > 0 for rate in rates) or not 0 < start < math.inf:
         raise InputError("rates, one for each node, and the start L0 must be greater than 0")
@@ -146,7 +173,7 @@ def combined_rate(rates: Sequence[float], start: float) -> float:
 def may_be_private(
     log_likelihood: npt.ArrayLike, masses: npt.ArrayLike, distances: npt.ArrayLike, lipschitz: float
 ) -> bool:
-    """Whether the necessary condition for a 2L-DP posterior holds; if not, the posterior is not 2L-DP.
+    """Check the necessary condition for a 2L-DP posterior; if it fails, the posterior is not 2L-DP.
 
     For every ordered pair (x, y), `sup_theta ln p_theta(x) / p_theta(y) <= L rho(x, y)` or
     `ln phi(y) / phi(x) <= L rho(x, y)`, phi being the marginal likelihood. The condition is not sufficient.
@@ -164,8 +191,17 @@ def may_be_private(
         InputError: shapes that do not fit, masses that are no distribution, or an outcome that is impossible under the
             prior (leave it out).
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Dimitrakakis et al. (JMLR 2017), Theorem 6; its proof ends with "not L-DP" where it shows "not 2L-DP".
+
+    Example:
+        >>> import discreet as dc
+        >>> rare = [[-0.01, -4.6], [-2.3, -0.105]]  # ln of 99 % and 1 %, and of 10 % and 90 %
+        >>> [dc.research.may_be_private(rare, [0.9, 0.1], [[0, 1], [1, 0]], lipschitz) for lipschitz in (0.5, 5.0)]
+        [False, True]
     """
     logs, rho = _likelihood(log_likelihood, distances)
     weights = _masses(masses)
@@ -183,7 +219,7 @@ def may_be_private(
 
 
 def untrimmed_privacy(lipschitz: float, distance: float, outside: float) -> tuple[float, float]:
-    """What one draw from an UNTRIMMED posterior promises: `(2 L rho - ln(1 - eta), eta)`.
+    """Compute what one draw from an UNTRIMMED posterior promises: `(2 L rho - ln(1 - eta), eta)`.
 
     Args:
         lipschitz: L.
@@ -197,10 +233,19 @@ def untrimmed_privacy(lipschitz: float, distance: float, outside: float) -> tupl
     Raises:
         InputError: a number out of its range.
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Dimitrakakis et al. (JMLR 2017), Corollary 9, corrected. The event there does not depend on theta, so its
         probability is 0 or 1; restricted to sets inside Theta_L the claim is false too (log ratio 5.0 against 2 L = 4
         for Beta(1, 1), n = 20, L = 2), because the normaliser is not restricted.
+
+    Example:
+        >>> import discreet as dc
+        >>> epsilon, delta = dc.research.untrimmed_privacy(2.0, 1.0, 0.1)  # 4 - ln(.9)
+        >>> round(epsilon, 4), delta
+        (4.1054, 0.1)
     """
     not_negative(lipschitz=lipschitz, distance=distance)
     if not 0 <= outside < 1:
@@ -226,6 +271,9 @@ def untrimmed_distance(largest: float, start: float, rate: float) -> float:
     Raises:
         InputError: a number out of its range.
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Zhang et al. (AAAI 2016), Theorem 4 (2), where one record is at distance 1; Dimitrakakis et al. (JMLR 2017) have
         Theorem 8.2 in its place.
@@ -233,7 +281,8 @@ def untrimmed_distance(largest: float, start: float, rate: float) -> float:
     Example:
         A coin that is known to be fair up to 1e-5, whose largest constant is 4e-5:
 
-        >>> round(untrimmed_distance(1.00002, 4e-5, 1e7), 4)
+        >>> import discreet as dc
+        >>> round(dc.research.untrimmed_distance(1.00002, 4e-5, 1e7), 4)
         0.0088
     """
     positive(rate=rate - 1)
@@ -255,13 +304,13 @@ def untrimmed_distance(largest: float, start: float, rate: float) -> float:
 
 
 def map_failure(epsilon: float, sensitivity: float, t: float, mass: float) -> float:
-    """Chance that a private MAP estimate is far from the maximum: `exp(-epsilon t / (2 Delta)) / xi(S_t)`.
+    """Bound the chance that a private MAP estimate is far from the maximum: `exp(-epsilon t / (2 Delta)) / xi(S_t)`.
 
     It bounds `P(score <= max - 2 t)`, S_t being the parameters with `score > max - t`.
 
     Args:
         epsilon: nats, of the exponential mechanism `exp(epsilon score / (2 Delta)) xi`.
-        sensitivity: Delta of the score between neighbours: `close_distance(L r)` for posterior probabilities of a
+        sensitivity: Delta of the score between neighbours: `tanh(L r / 2)` for posterior probabilities of a
             FINITE set of parameters. For densities neither that nor the printed sqrt(L r) is a sensitivity, and the
             mechanism is not private.
         t: distance from the maximal score, greater than 0.
@@ -273,9 +322,17 @@ def map_failure(epsilon: float, sensitivity: float, t: float, mass: float) -> fl
     Raises:
         InputError: a number out of its range.
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Zhang et al. (AAAI 2016), Lemma 4, with the factor 1 / (2 Delta) that was lost from its exponent; McSherry and
         Talwar (2007), Theorem 6 and Lemma 7.
+
+    Example:
+        >>> import discreet as dc
+        >>> round(dc.research.map_failure(2.0, 0.5, 2.5, 0.25), 4)  # e^-5 / .25
+        0.027
     """
     positive(epsilon=epsilon, sensitivity=sensitivity, t=t)
     if not 0 < mass <= 1:
@@ -284,7 +341,7 @@ def map_failure(epsilon: float, sensitivity: float, t: float, mass: float) -> fl
 
 
 def largest_noise(cells: int, scale: float, failure: float) -> float:
-    """Bound that all of some independent Laplace variates keep, exactly: `-b ln(1 - (1 - delta)^(1 / m))`.
+    """Compute what all of some independent Laplace variates keep within: `-b ln(1 - (1 - delta)^(1 / m))`, exactly.
 
     Args:
         cells: m, number of variates; for all family tables of a network the number of their cells.
@@ -297,12 +354,16 @@ def largest_noise(cells: int, scale: float, failure: float) -> float:
     Raises:
         InputError: no cells, a scale that is not positive, or a probability outside (0, 1).
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Zhang et al. (AAAI 2016), Proposition 1, with b = 2 I / epsilon; the union bound printed there,
         `b ln(m / delta)`, holds and is slightly larger.
 
     Example:
-        >>> round(largest_noise(4, 2.0, 0.05), 2)
+        >>> import discreet as dc
+        >>> round(dc.research.largest_noise(4, 2.0, 0.05), 2)
         8.73
     """
     positive(scale=scale)
@@ -310,7 +371,7 @@ def largest_noise(cells: int, scale: float, failure: float) -> float:
 
 
 def fourier_deviation(network: Network, epsilon: float, shift: float, failure: float) -> dict[str, float]:
-    """Bound on the L1 error of every family table of the Fourier mechanism, for all of them at once.
+    """Bound the L1 error of every family table of the Fourier mechanism, for all of them at once.
 
     `(4 |N_I| / epsilon) (2^(parents) ln(|N_I| / delta) + t |N_I|)`, N_I being the downward closure of the families.
 
@@ -326,8 +387,17 @@ def fourier_deviation(network: Network, epsilon: float, shift: float, failure: f
     Raises:
         InputError: a variable that is not binary, or a number out of its range.
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Zhang et al. (AAAI 2016), Theorem 3: correct as printed.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+        >>> round(dc.research.fourier_deviation(coin, 1.0, 0.0, 0.1)["coin"], 2)  # 8 ln(20)
+        23.97
     """
     if any(variable.size != 2 for variable in network.variables):
         raise InputError("the Fourier bound is for networks of binary variables only")
@@ -343,7 +413,7 @@ def fourier_deviation(network: Network, epsilon: float, shift: float, failure: f
 
 
 def stealth_failure(coefficients: int, t: float) -> float:
-    """What the printed argument for non-negative Fourier tables needs to be small: `P(Gamma(n, 1) > 2 t n)`.
+    """Compute what the argument for non-negative Fourier tables needs to be small: `P(Gamma(n, 1) > 2 t n)`.
 
     Args:
         coefficients: n, size of the downward closure.
@@ -355,19 +425,23 @@ def stealth_failure(coefficients: int, t: float) -> float:
     Raises:
         InputError: no coefficients, or t not positive.
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Zhang et al. (AAAI 2016), Corollary 3, which claims `exp(-t)` for it: false for small t, true for t >= 1/2.
 
     Example:
-        >>> stealth_failure(10, 0.3) > math.exp(-0.3), stealth_failure(10, 0.5) <= math.exp(-0.5)
-        (True, True)
+        >>> import discreet as dc
+        >>> [round(dc.research.stealth_failure(10, t), 3) for t in (0.3, 0.5)]  # exp(-t) is .741 and .607
+        [0.916, 0.458]
     """
     positive(coefficients=coefficients, t=t)
     return float(gammaincc(coefficients, 2 * t * coefficients))
 
 
 def empirical_error(draws: int, cells: int, failure: float) -> float:
-    """L1 error of the empirical measure of posterior draws on a coarse partition: `sqrt(3 / n ln(1 / delta))`.
+    """Compute the L1 error of shares of posterior draws in a coarse partition: `sqrt(3 / n ln(1 / delta))`.
 
     Args:
         draws: n.
@@ -380,8 +454,16 @@ def empirical_error(draws: int, cells: int, failure: float) -> float:
     Raises:
         InputError: no draws or cells, more cells than the claim allows, or a probability outside (0, 1).
 
+    Guarantee:
+        None spent, none given: only public or assumed numbers are read.
+
     Source:
         Dimitrakakis et al. (JMLR 2017), Lemma 12: correct as printed.
+
+    Example:
+        >>> import discreet as dc
+        >>> round(dc.research.empirical_error(1000, 2, 0.05), 4)
+        0.0948
     """
     positive(draws=draws, cells=cells)
     probability(failure=failure)
@@ -391,7 +473,7 @@ def empirical_error(draws: int, cells: int, failure: float) -> float:
 
 
 def _differences(logs: Floats, outcome: int) -> Floats:
-    """`ln p(x) - ln p(y)` for one x and every y, shape (parameters, outcomes); 0 where both are impossible."""
+    """Compute `ln p(x) - ln p(y)` for one x and every y, shape (parameters, outcomes); 0 where both are impossible."""
     with np.errstate(invalid="ignore"):
         differences: Floats = logs[:, outcome, None] - logs
     differences[np.isnan(differences)] = 0
@@ -399,7 +481,7 @@ def _differences(logs: Floats, outcome: int) -> Floats:
 
 
 def _likelihood(log_likelihood: npt.ArrayLike, distances: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Both arrays, checked."""
+    """Check both arrays, and return them."""
     logs, rho = np.asarray(log_likelihood, np.float64), np.asarray(distances, np.float64)
     if logs.ndim != 2 or not logs.size or rho.shape != (logs.shape[1],) * 2:
         raise InputError(
@@ -414,7 +496,7 @@ def _likelihood(log_likelihood: npt.ArrayLike, distances: npt.ArrayLike) -> tupl
 
 
 def _constants(constants: npt.ArrayLike) -> Floats:
-    """Lipschitz constants, checked."""
+    """Check Lipschitz constants, and return them."""
     values = np.asarray(constants, np.float64)
     if values.ndim != 1 or not values.size or not np.all(values >= 0):
         raise InputError("Lipschitz constants must be a list of numbers that are at least 0")
@@ -422,7 +504,7 @@ def _constants(constants: npt.ArrayLike) -> Floats:
 
 
 def _masses(masses: npt.ArrayLike) -> Floats:
-    """Probabilities, checked."""
+    """Check probabilities, and return them."""
     weights = np.asarray(masses, np.float64)
     if weights.ndim != 1 or not np.all(weights >= 0) or not abs(weights.sum() - 1) < 1e-9:
         raise InputError("masses must be probabilities that sum to 1; divide them by their sum")
