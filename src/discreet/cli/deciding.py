@@ -217,13 +217,10 @@ def decide(
     decisions = [replace(task.decide(posterior, options), fresh=alone) for task in tasks]
     _hint_at_draws(decisions, within, number)
     each = list(zip(tasks, decisions, strict=True))
-    rows = [decision.document(task.query) for task, decision in each]
-    content = list[str | Block]()
-    for task, decision in each:
-        chosen, *rest = decision.content()
-        content += [f"{task.query}: {chosen}", *rest, ""]
+    content = [line for task, decision in each for line in _list_content(task, decision)]
     content.append(f"{_say_when_bounds_hold(decisions)}; posterior: {posterior.method}, {number:,} draws")
-    document = {"method": posterior.method, "draws": number, "decisions": rows}
+    documents = [decision.document(task.query) for task, decision in each]
+    document = {"method": posterior.method, "draws": number, "decisions": documents}
     out.show(document, content, [row for task, decision in each for row in _list_rows(task, decision)])
 
 
@@ -316,6 +313,12 @@ def _refuse_drawing(draws: int | None, within: float | None, seed: int | None) -
     """Refuse options of drawing for stored draws."""
     if (draws, within, seed) != (None, None, None):
         raise InputError("these draws are stored: leave out --draws, --within and --seed, or use their release")
+
+
+def _list_content(task: Task, decision: Decided) -> list[str | Block]:
+    """List the lines and tables of a decision, with its query before the first, and an empty line at the end."""
+    chosen, *rest = decision.content()
+    return [f"{task.query}: {chosen}", *rest, ""]
 
 
 def _list_rows(task: Task, decision: Decided) -> list[dict[str, Any]]:
