@@ -20,29 +20,23 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.deciding.draw_bounds import plan_draws, response_error
+from discreet.deciding.draw_bounds import loss_of_trimming, plan_draws, response_error
 from discreet.deciding.number_losses import Squared
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.reporting import explain as divergence
-from discreet.reporting.explain import least_distinguishable, range_distance, range_divergence
-from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation, query_gradient
-from experiments.paper_bounds import (
+from discreet.reporting.explain import le_cam, least_distinguishable, range_distance, range_divergence
+from discreet.research.bounds import (
+    empirical_error,
     fourier_deviation,
     largest_noise,
-    loss_of_trimming,
     map_failure,
-    mean_divergence,
     stealth_failure,
-    sum_product_bounds,
-)
-from experiments.paper_distance import (
-    close_distance,
-    empirical_error,
-    historical_theorem_8_2,
-    le_cam,
-    least_distinguishable_stochastic,
+    untrimmed_distance,
     untrimmed_privacy,
 )
+from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation, query_gradient
+from experiments.paper_bounds import mean_divergence, sum_product_bounds
+from experiments.paper_distance import close_distance, historical_theorem_8_2, least_distinguishable_stochastic
 from folding import every
 from networks import asia
 from oracle import event, small, with_draws
@@ -404,6 +398,24 @@ def test_the_constants_of_the_preliminary_version() -> None:
     root = brentq(lambda w: math.exp(w) - 1 - 2 * w, 0.5, 3)
     assert root == pytest.approx(1.25643, abs=5e-6)
     assert 2 * root / (1 - math.exp(-root)) ** 2 == pytest.approx(4.91081, abs=5e-6)
+
+
+@every(("half_width", "printed"), [(1e-5, 0.0088), (0.001, 0.088), (0.01, 0.28)])
+def test_an_untrimmed_posterior_under_a_concentrated_prior_is_close(half_width: float, printed: float) -> None:
+    """Theorem 4 (2) of Z for a coin that is fair up to so little; its exact total variation is the half width."""
+    theta = np.linspace(0.5 - half_width, 0.5 + half_width, 2001)
+    joint = np.array([1 - theta, theta]) / len(theta)
+    posterior = joint / joint.sum(axis=1, keepdims=True)
+    exact = float(np.abs(posterior[0] - posterior[1]).sum() / 2)
+    start = math.log((0.5 + half_width) / (0.5 - half_width))
+    bound = untrimmed_distance(1 + 2 * half_width, start, 400 / start)
+    assert bound == pytest.approx(printed, rel=0.01)
+    assert exact == pytest.approx(half_width, rel=0.01) and exact < bound
+    limit = math.sqrt(math.log(1 + 1 / (1 - math.exp(-1.25643))) / 2)
+    assert untrimmed_distance(1.0, 0.0, 1e9) == pytest.approx(limit, abs=1e-6)
+    for arguments in ((0.9, 1.0, 2.0), (1.0, -1.0, 2.0), (1.0, 1.0, 1.0)):
+        with pytest.raises(dc.InputError):
+            untrimmed_distance(*arguments)
 
 
 @every(("records", "lipschitz", "ratio"), [(20, 2.0, 5.0), (1000, 0.3, 7.2)])

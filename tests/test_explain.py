@@ -439,7 +439,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pyt
     assert code == 0
     assert "What can be learned of one record" in text and "What P(b | a=s0) depends on" in text
     told = shell.json("explain made.json")
-    assert set(told) == {"promise", "telling", "divergence", "dependences", "priors", "notes"}
+    assert set(told) == {"promise", "telling", "divergence", "dependences", "priors", "notes", "reach"}
     assert told["promise"]["beliefs"]["0.5"][0] == pytest.approx(1 / (1 + math.exp(-2)))
     dc.combine(release("laplace"), release("gaussian"), data="different").save("both.json")
     told = shell.json("explain both.json")

@@ -11,15 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.research.bounds import assumption_one, assumption_two, combined_rate, lipschitz_constants, may_be_private
 from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, record_loss
-from experiments.paper_lipschitz import (
-    assumption_one,
-    assumption_two,
-    attribute_loss,
-    combined_rate,
-    lipschitz_constants,
-    may_be_private,
-)
+from experiments.paper_lipschitz import attribute_loss
 from folding import every
 from tiny import TINY, Record, all_records, network_of
 

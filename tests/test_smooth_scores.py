@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.research.bounds import assumption_one, lipschitz_constants
 from discreet.research.mechanisms.scored import metric_width
 from discreet.research.scores.score_tables import SCORE_STEPS, smooth_score
-from experiments.paper_lipschitz import assumption_one, lipschitz_constants
 from folding import every
 from tiny import counts_of, network_of
 

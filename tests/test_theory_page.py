@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import typer.main
 
@@ -71,15 +73,47 @@ def test_names_of_modules_are_there() -> None:
     assert not found("reporting.explain.nothing") and not found("theory.nothing") and found("experiments.d_ind")
 
 
-def test_calls_and_commands_are_there() -> None:
-    commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-    calls = [name for row in ROWS for name in re.findall(r"`(dc\.(?:designs\.|research\.|server\.)?\w+)`", row[4])]
-    shell = [name for row in ROWS for name in re.findall(r"`(discreet \w+)", row[4])]
-    assert len(calls) > 60 and len(shell) > 20
-    packs = ("designs", "research", "server")
-    known = {*dc.__all__, *(f"{pack}.{name}" for pack in packs for name in getattr(dc, pack).__all__)}
-    assert [name for name in calls if name[3:] not in known] == []
-    assert [name for name in shell if name.split()[1] not in commands] == []
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+CALL = re.compile(r"`dc\.([\w.]+)(?:\(([^`]*)\))?`")
+COMMAND = re.compile(r"`discreet (\w+)([^`]*)`")
+
+
+def unreachable(cell: str) -> list[str]:
+    """Calls and commands of a cell that an installed package does not have, with arguments or options it does not take.
+
+    An attribute counts if the package's lists of names have it, or a class or module that they name.
+    """
+    missing = list[str]()
+    for dotted, arguments in CALL.findall(cell):
+        thing: Any = dc
+        for name in dotted.split("."):
+            thing = getattr(thing, name, None) if name in dir(thing) else None
+        known = [] if thing is None else [*inspect.signature(thing).parameters]
+        if thing is None or not set(re.findall(r"(\w+)=", arguments)) <= {*known}:
+            missing.append(f"dc.{dotted}({arguments})")
+    for name, rest in COMMAND.findall(cell):
+        options = [each for part in getattr(COMMANDS.get(name), "params", ()) for each in part.opts]
+        if name not in COMMANDS or not set(re.findall(r"--[\w-]+", rest)) <= {*options}:
+            missing.append(f"discreet {name}{rest}")
+    return missing
+
+
+def test_every_item_is_reached_by_a_call_or_command_that_is_there() -> None:
+    """Of an installed package: `experiments` is not in it."""
+    for item, *_, cell in ROWS:
+        assert CALL.search(cell) or COMMAND.search(cell), item
+        assert "experiments." not in cell and "wheel" not in cell, item
+        assert unreachable(cell) == [], item
+    assert sum(len(CALL.findall(row[4])) for row in ROWS) > 110
+    assert sum(len(COMMAND.findall(row[4])) for row in ROWS) > 25
+
+
+def test_a_call_that_is_not_there_is_found() -> None:
+    wrong = "`dc.explain(release, priors=own)`, `dc.research.nothing`, `discreet explain --priors`, `discreet explains`"
+    assert len(unreachable(wrong)) == 4
+    assert (
+        unreachable("`dc.explain(release, prior=own)`, `dc.decisions.decide_vector`, `discreet explain --prior`") == []
+    )
 
 
 def test_every_section_of_the_theory_names_its_source_its_code_and_its_tests() -> None:

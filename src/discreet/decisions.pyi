@@ -3,7 +3,12 @@ from .deciding.decide import payoff as payoff
 from .deciding.decide_number import NumberDecision as NumberDecision
 from .deciding.decide_number import decide_number as decide_number
 from .deciding.decide_number import number_bounds as number_bounds
+from .deciding.decide_vector import VectorDecision as VectorDecision
+from .deciding.decide_vector import decide_vector as decide_vector
+from .deciding.decide_vector import vector_diameter as vector_diameter
+from .deciding.draw_bounds import loss_of_trimming as loss_of_trimming
 from .deciding.draw_bounds import plan_draws as plan_draws
+from .deciding.draw_bounds import vector_error as vector_error
 from .deciding.number_losses import Absolute as Absolute
 from .deciding.number_losses import Interval as Interval
 from .deciding.number_losses import Quantile as Quantile

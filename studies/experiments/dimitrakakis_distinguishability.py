@@ -27,10 +27,11 @@ from matplotlib.figure import Figure
 from scipy.special import betaln
 from scipy.stats import binom
 
-from discreet.reporting.explain import least_distinguishable, range_distance
+from discreet.reporting.explain import le_cam, least_distinguishable, range_distance
+from discreet.research.bounds import empirical_error
 from discreet.research.readers.particles import log_beta_mass
 from discreet.research.scores.likelihood_sensitivity import log_range
-from experiments.paper_distance import close_distance, empirical_error, le_cam, least_distinguishable_stochastic
+from experiments.paper_distance import close_distance, least_distinguishable_stochastic
 
 from .conjugate_constants import beta_printed
 from .harness import Experiment, Task, command

@@ -26,7 +26,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import discreet as dc
-from experiments.paper_lipschitz import assumption_one, assumption_two, lipschitz_constants
+from discreet.research.bounds import assumption_one, assumption_two, lipschitz_constants
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown

@@ -19,11 +19,10 @@ from scipy.special import betaln, gammaincc, xlogy
 from scipy.stats import beta as beta_law
 
 import discreet as dc
+from discreet.research.bounds import largest_noise, map_failure, untrimmed_distance
 from discreet.research.scores.likelihood_sensitivity import log_range
 from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, table_map
-from experiments.paper_bounds import largest_noise, map_failure
 
-from .claims.privacy import delta_of_theorem_4_2
 from .harness import Task
 from .printed import COIN, map_as_printed, sampler_loss
 from .trimmed_laws import BetaBinomial
@@ -349,7 +348,7 @@ def _untrimmed(a: float, records: int) -> Iterator[dict[str, Any]]:
     ratio = math.exp(float((largest - marginal).max()))
     # P(|logit| <= L) >= 1 - exp(-c L) for this c: the ratio of both sides is least where L is near 0.
     rate = 2 ** (1 - 2 * a) / math.exp(betaln(a, a))
-    yield _row(UNTRIMMED, records, "printed delta", delta_of_theorem_4_2(ratio, 0.0, rate))
+    yield _row(UNTRIMMED, records, "printed delta", untrimmed_distance(ratio, 0.0, rate))
     yield _row(UNTRIMMED, records, "exact delta", BetaBinomial(a, a, 0).replace_delta(records, 0.0))
 
 

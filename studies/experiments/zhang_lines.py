@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from discreet.research.bounds import fourier_deviation, largest_noise
 from discreet.research.scores.likelihood_sensitivity import log_range
-from experiments.paper_bounds import fourier_deviation, largest_noise
 
 from .pages import Estimate, estimate
 from .zhang_bounds import BAYES, BIT, COMPLETE, DRAWS, EMPTY, FAILURE, NINE, SUMMARIES, UNTRIMMED, laplace_scale

@@ -16,8 +16,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from discreet.research.bounds import fourier_deviation
 from discreet.research.scores.likelihood_sensitivity import log_range
-from experiments.paper_bounds import fourier_deviation, mean_divergence
+from experiments.paper_bounds import mean_divergence
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown

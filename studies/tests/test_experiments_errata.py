@@ -16,6 +16,7 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.reporting.explain import least_distinguishable
+from discreet.research.bounds import untrimmed_distance
 from discreet.research.mechanisms.fourier import contrast_sensitivity
 from discreet.research.scores.contrasts import coefficients
 from discreet.research.scores.likelihood_sensitivity import log_range
@@ -23,7 +24,7 @@ from experiments import errata
 from experiments.claims import readings, second_hand, second_noise
 from experiments.claims.claim import Claim, Ground, Group, Outcome, difference, measured, number, ratio
 from experiments.claims.noise import binary, chain, clipped_laplace, complete, mean_kl, naive_bayes, variance_ratio
-from experiments.claims.privacy import MAP_LOSSES, constants_of_theorem_4_2, delta_of_theorem_4_2
+from experiments.claims.privacy import MAP_LOSSES, constants_of_theorem_4_2
 from experiments.claims.sensitivity import largest_move, largest_table_move
 from experiments.claims.steps import bound_without_exponent, coin_peak, coin_worst_errors
 from experiments.corrected_bounds import dirichlet_kl
@@ -262,12 +263,12 @@ def test_the_withdrawn_theorem_at_its_limit() -> None:
     assert math.exp(omega) == pytest.approx(1 + 2 * omega)
     assert kappa == pytest.approx(4.91081, abs=5e-6)
     limit = math.sqrt(math.log(1 + 1 / (1 - math.exp(-omega))) / 2)
-    assert delta_of_theorem_4_2(1.0, 0.0, 1e9) == pytest.approx(limit, abs=1e-6)
+    assert untrimmed_distance(1.0, 0.0, 1e9) == pytest.approx(limit, abs=1e-6)
     assert limit == pytest.approx(0.661, abs=5e-4)
     rng = np.random.default_rng(3)
     for _ in range(20):
         constants = 1 + rng.exponential(), rng.exponential(), 1 + rng.exponential()
-        assert delta_of_theorem_4_2(*constants) > limit
+        assert untrimmed_distance(*constants) > limit
 
 
 @every(("half_width", "delta"), [(1e-5, 0.0088), (0.001, 0.088), (0.01, 0.28)])

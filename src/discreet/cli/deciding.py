@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -77,10 +78,35 @@ class _NumberTask:
         return dc.decisions.decide_number(posterior, self.query, self.loss, **options)
 
 
-Task: TypeAlias = _PayoffTask | _NumberTask
+@dataclass(frozen=True)
+class _VectorTask:
+    """Quantities that are answered as one vector."""
+
+    quantities: tuple[str, ...]
+
+    @property
+    def query(self) -> str:
+        """Texts of the quantities."""
+        return "; ".join(self.quantities)
+
+    def check(self, network: dc.Network) -> None:
+        """Refuse a query that the network cannot answer."""
+        dc.decisions.vector_diameter(network, self.quantities)
+
+    def draws(self, within: float, queries: int, failure: float, network: dc.Network) -> int:
+        """Count the draws that keep the regret within a bound; the other half of the failure is for closer bounds."""
+        most = dc.decisions.vector_diameter(network, self.quantities) ** 2
+        return math.ceil(most * dc.decisions.vector_error(within, queries, failure / 2))
+
+    def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.VectorDecision:
+        """Choose the vector."""
+        return dc.decisions.decide_vector(posterior, self.quantities, **options)
+
+
+Task: TypeAlias = _PayoffTask | _NumberTask | _VectorTask
 if TYPE_CHECKING:
     NumberLoss: TypeAlias = dc.decisions.Squared | dc.decisions.Absolute | dc.decisions.Quantile | dc.decisions.Interval
-    Decided: TypeAlias = dc.decisions.Decision[str] | dc.decisions.NumberDecision
+    Decided: TypeAlias = dc.decisions.Decision[str] | dc.decisions.NumberDecision | dc.decisions.VectorDecision
 
 OfQueries = Annotated[
     list[str] | None,
@@ -114,6 +140,14 @@ OfLosses = Annotated[
         help=f"{option_texts.LOSS} Name one for all quantities, or one for each --quantity.",
     ),
 ]
+Together = Annotated[
+    bool,
+    flags.questions(
+        "--together",
+        help="Answer all quantities as one vector, under squared distance; one may be a whole distribution, such as "
+        "'P(lung | smoke=yes)'.",
+    ),
+]
 Within = Annotated[
     float | None, flags.posterior(help="Draw until the bound of each decision is at most this, in units of its payoff.")
 ]
@@ -133,6 +167,7 @@ def decide(
     payoffs: OfPayoffs = None,
     quantity: OfQuantities = None,
     loss: OfLosses = None,
+    together: Together = False,
     draws: flags.Draws = None,
     within: Within = None,
     failure: Annotated[float, flags.questions(help=option_texts.FAILURE)] = option_texts.DEFAULT_FAILURE,
@@ -146,7 +181,7 @@ def decide(
     replace_file: flags.Replace = False,
     as_json: flags.Json = False,
 ) -> None:
-    """Choose the response of the largest expected payoff, or the number of the least expected loss.
+    """Choose the response of the largest expected payoff, or the number or vector of the least expected loss.
 
     Every decision has a bound on what it loses because draws are finitely many. Decisions spend no budget.
 
@@ -155,9 +190,13 @@ def decide(
           --payoffs '{"scan": {"yes": 1, "no": 0.6}, "wait": {"yes": 0, "no": 1}}'
         discreet decide release.json --quantity "P(lung=yes | smoke=yes)"
           --loss quantile:0.9 --within 0.05
+        discreet decide release.json --quantity "P(lung | smoke=yes)" --together
     """
     out = OutputOptions.of(form, output, replace_file, as_json)
-    tasks: list[Task] = [*_read_choices(query or [], payoffs or []), *_read_numbers(quantity or [], loss or [])]
+    tasks: list[Task] = [
+        *_read_choices(query or [], payoffs or []),
+        *_read_numbers(quantity or [], loss or [], together),
+    ]
     if not tasks:
         raise InputError("give a --query with its --payoffs, or a --quantity; discreet decide --help shows both")
     evidence, stored = load_source(release)
@@ -178,13 +217,10 @@ def decide(
     decisions = [replace(task.decide(posterior, options), fresh=alone) for task in tasks]
     _hint_at_draws(decisions, within, number)
     each = list(zip(tasks, decisions, strict=True))
-    rows = [decision.document(task.query) for task, decision in each]
-    content = list[str | Block]()
-    for task, decision in each:
-        chosen, *rest = decision.content()
-        content += [f"{task.query}: {chosen}", *rest, ""]
+    content = [line for task, decision in each for line in _list_content(task, decision)]
     content.append(f"{_say_when_bounds_hold(decisions)}; posterior: {posterior.method}, {number:,} draws")
-    document = {"method": posterior.method, "draws": number, "decisions": rows}
+    documents = [decision.document(task.query) for task, decision in each]
+    document = {"method": posterior.method, "draws": number, "decisions": documents}
     out.show(document, content, [row for task, decision in each for row in _list_rows(task, decision)])
 
 
@@ -205,11 +241,15 @@ def _read_choices(queries: list[str], payoffs: list[str]) -> list[_PayoffTask]:
     return [_PayoffTask(query, _read_payoffs(text)) for query, text in zip(queries, payoffs, strict=True)]
 
 
-def _read_numbers(quantities: list[str], losses: list[str]) -> list[_NumberTask]:
-    """Read quantities with their losses."""
-    if losses and not quantities:
-        raise InputError("--loss is for a --quantity; give --payoffs for a --query")
+def _read_numbers(quantities: list[str], losses: list[str], together: bool) -> list[_NumberTask | _VectorTask]:
+    """Read quantities with their losses, or as one vector."""
+    if (losses or together) and not quantities:
+        raise InputError("--loss is for a --quantity, and so is --together; give --payoffs for a --query")
     parsed = [dc.decisions.number_loss(text) for text in losses or ["squared"]]
+    if together:
+        if any(str(each) != "squared" for each in parsed):
+            raise InputError("a vector is answered under squared distance: leave out --loss, or --together")
+        return [_VectorTask(tuple(quantities))]
     if len(parsed) not in (1, max(1, len(quantities))):
         raise InputError(f"{len(parsed)} --loss for {len(quantities)} --quantity: give one for all, or one for each")
     return [_NumberTask(text, parsed[i if len(parsed) > 1 else 0]) for i, text in enumerate(quantities)]
@@ -275,12 +315,20 @@ def _refuse_drawing(draws: int | None, within: float | None, seed: int | None) -
         raise InputError("these draws are stored: leave out --draws, --within and --seed, or use their release")
 
 
+def _list_content(task: Task, decision: Decided) -> list[str | Block]:
+    """List the lines and tables of a decision, with its query before the first, and an empty line at the end."""
+    chosen, *rest = decision.content()
+    return [f"{task.query}: {chosen}", *rest, ""]
+
+
 def _list_rows(task: Task, decision: Decided) -> list[dict[str, Any]]:
     """List the rows of a decision's frame, with its query."""
+    beside = {"regret": decision.regret}
     if isinstance(decision, dc.decisions.Decision):
         chosen = str(decision.response)
-        beside = {"regret": decision.regret}
         return [{"query": task.query, **row, "chosen": row["response"] == chosen, **beside} for row in decision.tidy()]
+    if isinstance(decision, dc.decisions.VectorDecision):
+        return [{"query": task.query, **row, "chosen": True, **beside} for row in decision.tidy()]
     (row,) = decision.tidy()
     row["response"] = " to ".join(f"{row[end]:.6g}" for end in ("response", "response_upper") if row[end] is not None)
     row.pop("response_upper")

@@ -10,7 +10,7 @@ import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import check_draws
 from discreet.cli.output_options import OutputOptions
-from discreet.cli.posteriors import Drawing, load_evidence, read_queries
+from discreet.cli.posteriors import Drawing, load_evidence, read_prior, read_queries
 from discreet.util import option_texts
 
 
@@ -26,6 +26,8 @@ def explain(
     ] = None,
     level: flags.Level = option_texts.DEFAULT_LEVEL,
     rows: Annotated[int, flags.questions(help=option_texts.ROWS)] = option_texts.DEFAULT_ROWS,
+    prior: flags.Prior = None,
+    equivalent_sample_size: flags.EquivalentSampleSize = 1.0,
     draws: flags.Draws = None,
     seed: flags.Seed = None,
     form: flags.Format = None,
@@ -42,6 +44,7 @@ def explain(
 
     Example:
         discreet explain release.json "P(lung | smoke=yes)"
+        discreet explain release.json "P(lung | smoke=yes)" --prior 0.5
     """
     out = OutputOptions.of(form, output, replace, as_json)
     texts = read_queries(queries, release) or []
@@ -49,5 +52,8 @@ def explain(
     how = Drawing(draws=draws, seed=seed)
     if texts:
         check_draws(how.number, level)
-    explanation = dc.explain(evidence, texts, rng=how.rng(), level=level, draws=how.number, rows=rows)
+    analyst_prior = read_prior(evidence, prior, equivalent_sample_size, how)
+    explanation = dc.explain(
+        evidence, texts, rng=how.rng(), level=level, draws=how.number, rows=rows, prior=analyst_prior
+    )
     out.show(explanation.document(), explanation.content(), explanation.tidy())

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 
 import numpy as np
 
-from discreet.deciding.decision_draws import best_response, check_bounds, condition, effective_draws, fresh_draws
+from discreet.deciding.decision_draws import best_response, check_bounds, effective_draws, fresh_draws, say_loss
 from discreet.deciding.draw_bounds import response_error
 from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError, listed, printable, shown
@@ -86,8 +86,7 @@ class Decision(Result, Generic[R]):
 
     def __str__(self) -> str:
         """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`; escape what is unprintable."""
-        lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
-        return printable(f"{self.response}: {lost}, {condition(self.fresh)}")
+        return printable(say_loss(str(self.response), self.regret, self.failure, self.fresh))
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each response: expected utility, interval, and the fraction of draws in which it is best.

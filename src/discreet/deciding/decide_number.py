@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from discreet.deciding.decide import BOUND, LARGEST_UTILITY
-from discreet.deciding.decision_draws import check_bounds, condition, effective_draws, fresh_draws
+from discreet.deciding.decision_draws import check_bounds, effective_draws, fresh_draws, say_loss
 from discreet.deciding.number_losses import Band, NumberLoss, number_loss
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
@@ -79,8 +79,8 @@ class NumberDecision(Result):
     def __str__(self) -> str:
         """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`; an interval is `A to B`."""
         ends = self.response if isinstance(self.response, tuple) else (self.response,)
-        lost = f"loses at most {self.regret:.3g}{self.unit} but for a chance of {self.failure:g}"
-        return f"{' to '.join(f'{end:.5g}' for end in ends)}: {lost}, {condition(self.fresh)}"
+        chosen = " to ".join(f"{end:.5g}" for end in ends)
+        return say_loss(chosen, self.regret, self.failure, self.fresh, self.unit)
 
     @property
     def unit(self) -> str:
@@ -209,7 +209,7 @@ def decide_number(
     probability(failure=failure)
     check_level(level)
     drawn = fresh_draws(posterior, fresh, rng)
-    values = _find_quantity(drawn, query, low, high)
+    values = find_quantity(drawn, query, low, high)
     response = chosen.best(ordered := np.sort(values))
     above = (values > np.atleast_1d(response)[:, None]).astype(np.float64)
     ess = effective_draws(drawn, np.vstack([values, above]))
@@ -303,7 +303,7 @@ def public_bounds(network: Network, query: object) -> tuple[float, float]:
     return known.get(query.quantity, (0.0, 1.0))
 
 
-def _find_quantity(
+def find_quantity(
     posterior: NetworkPosterior, query: Probability | NumberQuery | Callable[[Tables], Floats], low: float, high: float
 ) -> Floats:
     """Compute the quantity in every draw; a query is answered as by `answer`.

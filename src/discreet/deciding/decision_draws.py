@@ -60,12 +60,21 @@ def best_response(means: Floats) -> Integers:
     return np.asarray(means.argmax(axis=-1))
 
 
-def condition(fresh: bool) -> str:
-    """Write the condition under which the bound of a decision holds, as the end of a sentence.
+def say_loss(response: str, regret: float, failure: float, fresh: bool, unit: str = "") -> str:
+    """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`.
 
-    It is "however the query was chosen" for fresh draws, else "if it was fixed before the draws were looked at".
+    The condition is "however the query was chosen" for fresh draws, else "if it was fixed before the draws were looked
+    at".
+
+    Args:
+        response: text of the response.
+        regret: bound on the loss.
+        failure: probability with which the bound may fail.
+        fresh: whether the draws were made for this decision alone.
+        unit: of the loss, after a blank; empty for none.
     """
-    return "however the query was chosen" if fresh else "if it was fixed before the draws were looked at"
+    when = "however the query was chosen" if fresh else "if it was fixed before the draws were looked at"
+    return f"{response}: loses at most {regret:.3g}{unit} but for a chance of {failure:g}, {when}"
 
 
 def check_bounds(values: Floats, low: float, high: float, subject: str) -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from discreet.deciding.decide import Decision, decide
 from discreet.deciding.decide_number import NumberDecision, Quantity, decide_number
+from discreet.deciding.decide_vector import VectorDecision, VectorPart, decide_vector
 from discreet.deciding.decision_draws import renewable
 from discreet.deciding.number_losses import NumberLoss
 from discreet.errors import InputError
@@ -27,6 +28,7 @@ from discreet.util.number_checks import probability
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 R = TypeVar("R")
+Answered: TypeAlias = Decision[object] | NumberDecision | VectorDecision
 
 
 class Responder:
@@ -90,11 +92,11 @@ class Responder:
             )
         self.posterior, self.failure, self.queries = posterior, failure, queries
         self._quantities, self._rng = tuple(quantities), rng
-        self._answers: list[Decision[object] | NumberDecision] = []
+        self._answers: list[Answered] = []
 
     @property
-    def answers(self) -> tuple[Decision[object] | NumberDecision, ...]:
-        """All decisions so far, in their order, of both kinds; a refused query leaves none."""
+    def answers(self) -> tuple[Answered, ...]:
+        """All decisions so far, in their order, of all kinds; a refused query leaves none."""
         return tuple(self._answers)
 
     @property
@@ -131,11 +133,7 @@ class Responder:
                 then unchanged.
             DiscreetError: new draws could not be made, as in `noise_aware`.
         """
-        if self._quantities:
-            raise InputError(
-                "these draws are all there are, and a query that may depend on answers has no bound from them; ask "
-                "`decide` with the number of queries, all fixed before the draws were looked at"
-            )
+        self._refuse_fixed_draws("decide")
         decision = decide(
             self.posterior,
             utility,
@@ -146,6 +144,29 @@ class Responder:
             rng=self._spawn_generator(),
         )
         self._answers.append(decision)  # type: ignore[arg-type]
+        return decision
+
+    def vector(self, quantities: VectorPart | Sequence[VectorPart], *, level: float = DEFAULT_LEVEL) -> VectorDecision:
+        """Choose the vector with the least expected squared distance by `decide_vector`, and add it to `answers`.
+
+        The bound may fail with the next answer's share of `failure`.
+
+        Args:
+            quantities: as in `decide_vector`.
+            level: posterior probability of each interval.
+
+        Returns:
+            The decision; its bound holds together with those of all other answers.
+
+        Raises:
+            InputError: a posterior with fixed draws, more answers than were announced, or as in `decide_vector`;
+                `answers` is then unchanged.
+            DiscreetError: new draws could not be made, as in `noise_aware`.
+        """
+        self._refuse_fixed_draws("decide_vector")
+        failure, rng = self._share_failure(), self._spawn_generator()
+        decision = decide_vector(self.posterior, quantities, level=level, failure=failure, rng=rng)
+        self._answers.append(decision)
         return decision
 
     def number(
@@ -188,6 +209,14 @@ class Responder:
         )
         self._answers.append(decision)
         return decision
+
+    def _refuse_fixed_draws(self, function: str) -> None:
+        """Refuse a query that may depend on answers, if no new draws can be made; name the function to call instead."""
+        if self._quantities:
+            raise InputError(
+                "these draws are all there are, and a query that may depend on answers has no bound from them; ask "
+                f"`{function}` with the number of queries, all fixed before the draws were looked at"
+            )
 
     def _share_failure(self) -> float:
         """Compute the next answer's share of the failure probability; refuse one answer too many.

@@ -13,7 +13,7 @@ from typing import cast, overload
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma, gammainc, gammaln, polygamma
+from scipy.special import betainc, digamma, gammainc, gammaln, log_softmax, polygamma
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION, Dirichlet
@@ -33,6 +33,7 @@ from discreet.releases.combined import Combined, Evidence
 from discreet.releases.external_figures import External
 from discreet.releases.release import Release
 from discreet.reporting.explanation import (
+    OWN_PRIOR,
     Change,
     CombinedExplanation,
     Distinguishability,
@@ -41,6 +42,7 @@ from discreet.reporting.explanation import (
     InferenceLimits,
     MetricLimits,
     OtherPrior,
+    Reach,
 )
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import not_negative, positive, probability
@@ -377,7 +379,7 @@ def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float
     """Compute the distance below which an adversary cannot distinguish data sets from draws, by the paper's argument.
 
     `rho >= 3 ln(1 / delta) / (4 L n)` is NECESSARY for the posteriors' L1 distance to exceed the adversary's error of
-    `experiments.paper_distance.empirical_error`; it is not sufficient.
+    `discreet.research.empirical_error`; it is not sufficient.
 
     Args:
         lipschitz: L of Assumption 1, greater than 0.
@@ -413,6 +415,63 @@ def _require_promise(epsilon: float, delta: float) -> None:
         raise InputError(f"delta must be at least 0 and less than 1, got {delta}")
 
 
+def le_cam(separation: float, distance: float) -> float:
+    """Compute the least worst-case error of every guess of the data from an output: `separation / 2 (1 - distance)`.
+
+    Args:
+        separation: rho of two data sets (or least rho between two sets of them), at least 0.
+        distance: total variation of the laws of the output under the two; in [0, 1].
+
+    Returns:
+        `max over the two of E rho(guess, data)` is at least this.
+
+    Raises:
+        InputError: a negative separation, or a distance outside [0, 1].
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Lemma 18 (Le Cam), with separation = 2 delta and `||xi1 ^ xi2|| = 1 - TV`.
+
+    Example:
+        >>> round(le_cam(1, best_distance(1.0, 0.0)), 4)
+        0.2689
+    """
+    not_negative(separation=separation)
+    if not 0 <= distance <= 1:
+        raise InputError(f"a total variation is at least 0 and at most 1, got {distance}")
+    return separation / 2 * (1 - distance)
+
+
+def least_guess_error(epsilon: float, delta: float) -> float:
+    """Compute the largest bound by `le_cam` over data sets that differ in k records, k from 1 on.
+
+    For k records the guarantee is `(k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1))`, as in `records_to_tell`.
+
+    Args:
+        epsilon: nats, greater than 0.
+        delta: at least 0, less than 1.
+
+    Returns:
+        Records: whoever guesses the records from the release, and knows everything else, is off by so many on average
+        for some data set, however the guess is made.
+
+    Raises:
+        InputError: a number out of its range.
+
+    Example:
+        >>> round(least_guess_error(1.0, 0.0), 4), round(least_guess_error(0.1, 0.0), 2)
+        (0.2689, 2.78)
+    """
+    _require_promise(epsilon, delta)
+    positive(epsilon=epsilon)
+    # x / (1 + e^x), of x = k epsilon, is largest at 1.28; a delta brings the best k down.
+    sizes = range(1, min(math.ceil(1.3 / epsilon), MOST_GUESSED) + 1)
+    slope = delta / math.expm1(min(epsilon, 700.0))
+    deltas = ((size, min(slope * math.expm1(min(size * epsilon, 700.0)), 1.0)) for size in sizes)
+    return max(le_cam(size, best_distance(size * epsilon, lost)) for size, lost in deltas if lost < 1)
+
+
+MOST_GUESSED = 10_000
+"""Largest number of records in which compared data sets differ."""
 LISTED_UNITS = (1, 2, 5, 10)
 """Numbers of units of the changes that an explanation lists, up to the widest range of a reading."""
 PRIOR_BELIEFS = (0.01, 0.5)
@@ -436,6 +495,7 @@ def explain(
     level: float = ...,
     draws: int = ...,
     rows: int = ...,
+    prior: Dirichlet | None = ...,
 ) -> Explanation: ...
 @overload
 def explain(
@@ -446,6 +506,7 @@ def explain(
     level: float = ...,
     draws: int = ...,
     rows: int = ...,
+    prior: Dirichlet | None = ...,
 ) -> CombinedExplanation: ...
 def explain(
     release: Evidence,
@@ -455,6 +516,7 @@ def explain(
     level: float = DEFAULT_LEVEL,
     draws: int = 1000,
     rows: int = 5,
+    prior: Dirichlet | None = None,
 ) -> Explanation | CombinedExplanation:
     """Explain the effect of one record on a release, and the dependence of its answers on the tables.
 
@@ -474,6 +536,8 @@ def explain(
         draws: number of posterior draws, which are made only if a query is for a probability. The posterior assumes the
             public network (`trust_network`), even where `answer` by default does not.
         rows: largest number of rows listed for each query.
+        prior: the analyst's own prior. Queries are answered under it, too, with what a decision by the first answer
+            loses for one who believes it; and of draws the largest effect of their own prior in its place.
 
     Returns:
         The parts; `str` writes them as text, `document` as JSON. Some parts are missing, with a note. For a release
@@ -483,8 +547,8 @@ def explain(
         by redraws, under alternative ones (Dirichlet(1/4) and Dirichlet(1)) unless a redraw is refused.
 
     Raises:
-        InputError: figures by others alone; a query that does not fit the network, a level outside (0, 1), or no number
-            of draws or rows.
+        InputError: figures by others alone; a query or prior that does not fit the network, a level outside (0, 1), or
+            no number of draws or rows.
         DiscreetError: no posterior could be drawn for another reason than invalid input, as in `noise_aware`.
 
     Guarantee:
@@ -492,7 +556,8 @@ def explain(
 
     Source:
         Kairouz, Oh and Viswanath (2015) for tests, at `k epsilon` for k units of a metric; Zhang et al. (AAAI 2016),
-        Theorem 1, Dimitrakakis et al. (JMLR 2017), Definition 2, Theorems 7 and 13, Chowdhury et al. (ICML 2020),
+        Theorem 1 and Lemma 4, Dimitrakakis et al. (JMLR 2017), Definition 2, Theorems 7, 13 and 17, Lemmas 14, 15 and
+        18, Corollary 16, Chowdhury et al. (ICML 2020),
         equations (7) and (8) and Theorem 4.2, all as corrected in docs/papers.md.
 
     Example:
@@ -512,7 +577,10 @@ def explain(
             "`query` for these"
         )
     if release.parts != (release,):
-        parts = {each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows) for each in releases}
+        parts = {
+            each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows, prior=prior)
+            for each in releases
+        }
         return CombinedExplanation(tuple(map(_describe_together, release.guarantees)), parts)
     release = release.one_release
     check_level(level)
@@ -524,21 +592,22 @@ def explain(
         return Explanation(promise, telling, None, (), (), (note,))
     parsed = _read_queries([queries] if isinstance(queries, str) else queries, release.network)
     with under_way("explaining"):
-        divergence = _describe_divergence(release)
+        divergence, reach = _describe_divergence(release), _describe_reach(release, prior)
     probabilities = [query for query in parsed if isinstance(query, Probability)]
     others = [query for query in parsed if not isinstance(query, Probability)]
     notes = [f"{query}: only probabilities are taken apart; ask for P(...)" for query in others]
     if not probabilities:
-        return Explanation(promise, telling, divergence, (), (), tuple(notes))
+        return Explanation(promise, telling, divergence, (), (), tuple(notes), reach)
     try:
         posterior = noise_aware(release, draws=draws, rng=rng, trust_network=True)
     except InputError as error:
-        return Explanation(promise, telling, divergence, (), (), (*notes, f"no answers: {error}"))
+        return Explanation(promise, telling, divergence, (), (), (*notes, f"no answers: {error}"), reach)
     with under_way("explaining"):
         dependences, more_notes = _decompose_variances(posterior, probabilities, level, rows)
-        readings, refusals = _read_under_priors(release, posterior, rng)
+        readings, refusals = _read_under_priors(release, posterior, prior, rng)
         priors = _answer_under_priors(readings, probabilities, level)
-    return Explanation(promise, telling, divergence, tuple(dependences), priors, (*notes, *more_notes, *refusals))
+    all_notes = (*notes, *more_notes, *refusals)
+    return Explanation(promise, telling, divergence, tuple(dependences), priors, all_notes, reach)
 
 
 def _find_obstacle(release: Release) -> str:
@@ -728,7 +797,8 @@ def _describe_distinguishability(release: Release) -> Distinguishability:
     if (drawn := release.unit_payload.drawn_together) and not delta:
         number, together = drawn[0], _bound_distance_of_draws(epsilon, drawn[1])
     unit, distance = release.guarantee.unit, best_distance(epsilon, delta)
-    return Distinguishability(unit, distance, misses, TEST_ERROR, units, necessary, number, together)
+    guess = least_guess_error(epsilon, delta)
+    return Distinguishability(unit, distance, misses, TEST_ERROR, units, necessary, number, together, guess)
 
 
 def _bound_distance_of_draws(epsilon: float, total_scale: float | None) -> float:
@@ -811,6 +881,92 @@ def _describe_count_divergence(release: Release, record: float | None) -> Diverg
     return Divergence(record, None, False, limit, TEST_ERROR, ordered, expected, large, rows, missing)
 
 
+def _describe_reach(release: Release, prior: Dirichlet | None) -> Reach:
+    """Compute what the mechanism does to choices and draws, and what draws lose under another prior.
+
+    Args:
+        release: release over a network.
+        prior: prior of the analyst; None for none.
+
+    Returns:
+        For choices the bound on the score of every chosen one together, with probability 1 - TEST_ERROR: a candidate
+        whose exponent is s below the best one's has probability `e^-s (1 - m) / m` at most, m the least base mass of a
+        candidate. For draws of trimmed rows the prior's mass outside, and the effect of the other prior.
+
+    Raises:
+        InputError: a prior over another network.
+    """
+    if prior is not None and prior.network != release.network:
+        raise InputError("the prior is over another network than the release")
+    if (scores := release.scores) is not None:
+        widths = [float(np.ptp(table, axis=-1).max()) for table in scores.tables.values()]
+        sizes = next(iter(scores.tables.values())).shape[-1]
+        masses = log_softmax(np.zeros(sizes) if scores.base is None else scores.base)
+        least = float(masses[masses > -np.inf].min())
+        nats = max(0.0, math.log(-math.expm1(least) * len(scores.chosen) / TEST_ERROR) - least)
+        return Reach(nats, nats / math.fsum(widths), TEST_ERROR) if any(widths) else Reach()
+    drawn = release.payload.drawn_rows(release.dirichlet, release.calibration)
+    if drawn is None:
+        return Reach()
+    outside, log_range = 1.0, 0.0
+    for scope, alpha in drawn.concentrations.items():
+        floor, total = drawn.floors[scope], alpha.sum(axis=-1, keepdims=True)
+        below = betainc(alpha, total - alpha, floor).sum(axis=-1)
+        outside *= float(np.prod(1 - np.minimum(below, 1)))
+        if prior is not None:
+            node = next(name for name in release.network.nodes if release.network.family(name) == scope)
+            change = (prior.alpha[node] - alpha).reshape(-1, alpha.shape[-1])
+            log_range += math.fsum(prior_range(row, floor) for row in change)
+    trimmed = any(drawn.floors.values()) and drawn.temper == 1
+    lost = 1 - outside if trimmed else None
+    if prior is None or log_range == math.inf:
+        return Reach(outside=lost, unbounded=log_range > 0)
+    moved = range_divergence(log_range), range_distance(log_range)
+    return Reach(None, None, 0.0, lost, False, log_range, *moved)
+
+
+def prior_range(change: npt.ArrayLike, floor: float) -> float:
+    """Compute the range of `sum_k c_k ln theta_k` over rows of probabilities `theta_k >= w`, exactly.
+
+    With c the difference of two priors' concentrations it is that of the log ratio of their densities, and so of their
+    posteriors given the same data. States of a c below 0 are at the floor where the sum is largest; those above 0 share
+    the rest in proportion to c, none below the floor; if there are none, the state of the c nearest to 0 has the rest.
+
+    Args:
+        change: c, shape (states,).
+        floor: w, between 0 and 1 / states.
+
+    Returns:
+        Nats; 0 for c = 0 or w = 1 / states, infinite for w = 0 and another c.
+
+    Source:
+        Derived; the eta of Dimitrakakis et al. (JMLR 2017), Lemma 15, is between half of it and all of it.
+
+    Example:
+        >>> round(prior_range([1.0, 1.0], 0.1), 4), prior_range([0.5, 0.0], 0.0)  # ln(.25 / .09)
+        (1.0217, inf)
+    """
+    weights = np.asarray(change, np.float64)
+    if not weights.any() or weights.size * floor >= 1:
+        return 0.0
+    return math.inf if not floor else _largest_log_sum(weights, floor) + _largest_log_sum(-weights, floor)
+
+
+def _largest_log_sum(weights: Floats, floor: float) -> float:
+    """Compute the largest `sum_k c_k ln theta_k` over rows with `theta_k >= w`; see `prior_range`."""
+    theta = np.full(weights.size, floor)
+    free = weights > 0
+    if not free.any():
+        free = np.arange(weights.size) == weights.argmax()
+        return float(weights @ np.log(np.where(free, 1 - (weights.size - 1) * floor, theta)))
+    while True:
+        theta[free] = weights[free] / weights[free].sum() * (1 - floor * (~free).sum())
+        low = free & (theta < floor)
+        if not low.any():
+            return float(weights @ np.log(theta))
+        theta[low], free = floor, free & ~low
+
+
 def _answer_under_priors(
     readings: Sequence[tuple[str, PosteriorDraws]], queries: Sequence[Probability], level: float
 ) -> tuple[OtherPrior, ...]:
@@ -827,16 +983,21 @@ def _answer_under_priors(
     """
     answers = []
     for query in queries:
+        first: Floats | None = None
         for label, believed in readings:
             with suppress(InputError):  # impossible evidence has a note already
                 rows = answer(believed, query, level=level).rows
                 shown = tuple({name: row[name] for name in ("state", "mean", "lower", "upper")} for row in rows)
-                answers.append(OtherPrior(str(query), label, shown))
+                means = np.array([row["mean"] for row in rows], np.float64)
+                moved = means - (means if first is None else first)
+                first = means if first is None else first
+                # The states that the query leaves out are one more.
+                answers.append(OtherPrior(str(query), label, shown, float(np.abs(moved).sum() + abs(moved.sum()))))
     return tuple(answers)
 
 
 def _read_under_priors(
-    release: Release, posterior: PosteriorDraws, rng: np.random.Generator
+    release: Release, posterior: PosteriorDraws, analyst: Dirichlet | None, rng: np.random.Generator
 ) -> tuple[list[tuple[str, PosteriorDraws]], list[str]]:
     """Return the posterior and redraws of it under other priors, without repeating the curator's.
 
@@ -846,6 +1007,7 @@ def _read_under_priors(
     Args:
         release: release over a network.
         posterior: posterior under its own prior.
+        analyst: prior of the analyst; None for none.
         rng: source of the redraws.
 
     Returns:
@@ -862,15 +1024,15 @@ def _read_under_priors(
         return [("the family's own", posterior)], []
     learned, curator_prior = learned_prior(release, None) and posterior.method == "pooled", release.dirichlet.alpha
     readings, notes = [("learned from the release" if learned else "the curator's", posterior)], list[str]()
-    for concentration in OTHER_CONCENTRATIONS:
-        prior = Dirichlet.uniform(release.network, concentration)
+    others = {f"Dirichlet({each:g})": Dirichlet.uniform(release.network, each) for each in OTHER_CONCENTRATIONS}
+    for label, prior in (({} if analyst is None else {OWN_PRIOR: analyst}) | others).items():
         if learned or any(not np.array_equal(curator_prior[node], table) for node, table in prior.alpha.items()):
             draws, method = posterior.probabilities.draws or 1, cast(Method, posterior.method)
             try:
                 redrawn = noise_aware(release, draws=draws, rng=rng, prior=prior, method=method, trust_network=True)
-                readings.append((f"Dirichlet({concentration:g})", redrawn))
+                readings.append((label, redrawn))
             except InputError as error:
-                notes.append(f"no answers under Dirichlet({concentration:g}): {error}")
+                notes.append(f"no answers under {label}: {error}")
     return readings, notes
 
 

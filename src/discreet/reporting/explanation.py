@@ -14,6 +14,8 @@ from discreet.util.tabular import Result
 SHOWN_TABLES = 4
 """Largest number of tables or families that an explanation names, by decreasing effect."""
 
+OWN_PRIOR = "yours"
+"""Name of the analyst's own prior."""
 ROUGH_CORRELATION = 0.8
 """Squared correlation of the first-order sum with an answer below which its variance shares are called rough."""
 
@@ -90,6 +92,7 @@ class Distinguishability:
         draws: number of released posterior draws; None if no draws were released.
         draws_distance: largest total variation distance of all these draws together with the noisy number of records,
             if one was released.
+        guess: least mean error, in units, of a guess of the data for the worst data set (Le Cam).
     """
 
     unit: str
@@ -100,6 +103,7 @@ class Distinguishability:
     necessary: float | None
     draws: int | None
     draws_distance: float | None
+    guess: float
 
     def lines(self) -> Iterator[str]:
         """Yield lines of text on the limits: a head, error rates, released draws, and numbers of units.
@@ -119,6 +123,7 @@ class Distinguishability:
         else:
             yield f"{needs}, for any test;"
             yield f"  who compares shares of posterior draws needs {self.necessary:.3g} (a necessary condition)"
+        yield f"  who guesses the data errs by {self.guess:.3g} {self.unit}s on average for some data set (Le Cam)"
 
 
 @dataclass(frozen=True)
@@ -266,11 +271,62 @@ class OtherPrior:
         query: text of the query.
         prior: name of the prior, in words.
         rows: `{"state", "mean", "lower", "upper"}` for each joint state.
+        regret: largest expected payoff, of a range of 1 over the states, that is lost by deciding by the first prior's
+            answer where this prior is right: the L1 distance of the two answers' means.
     """
 
     query: str
     prior: str
     rows: tuple[Mapping[str, object], ...]
+    regret: float
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Effects of the mechanism on choices and draws, and of another prior on draws, whatever the records are.
+
+    Args:
+        shortfall: of a choice, largest difference of the scores of the best candidate and of a chosen one, in nats of
+            the mechanism's exponent, but with probability `failure`; None if nothing was chosen.
+        records: the same in records: how many of them can change the difference of two scores by so much, at least.
+        failure: probability with which `shortfall` may be exceeded.
+        outside: of trimmed draws, mass of the prior outside of what trimming left, for all rows together (a bound for
+            rows of more than two states): what a decision loses by it on average over data as the prior has them; None
+            if nothing was trimmed, or counts were tempered.
+        unbounded: whether the log ratio of the analyst's prior and that of the draws has no bound, as rows may come
+            near 0.
+        log_range: of draws, in nats, between the largest and the smallest log ratio of the analyst's prior and that of
+            the draws; None without such a prior or bound, or without draws.
+        divergence: largest KL of the posteriors under the two, by `log_range`.
+        distance: largest total variation of the posteriors under the two.
+    """
+
+    shortfall: float | None = None
+    records: float | None = None
+    failure: float = 0.0
+    outside: float | None = None
+    unbounded: bool = False
+    log_range: float | None = None
+    divergence: float | None = None
+    distance: float | None = None
+
+    def lines(self) -> Iterator[str]:
+        """Yield lines of text on what is known: a choice, trimming, the analyst's prior; nothing at all if none is."""
+        if self == Reach():
+            return
+        yield "What the mechanism and the prior cost"
+        if self.shortfall is not None:
+            yield f"  the score of a chosen candidate is at most {self.shortfall:.3g} nats below that of the best,"
+            yield f"  what {self.records:.3g} records can change, but for a chance of {self.failure:g}"
+        if self.outside is not None:
+            yield f"  trimming leaves out {_write_percent(self.outside)} of the prior: a decision loses at most so much"
+            yield "  of a payoff's range by it, on average over data as the prior has them"
+        if self.unbounded:
+            yield "  the ratio of your prior to that of the draws has no bound: rows may come near 0"
+        if self.distance is not None:
+            yield f"  your prior over that of the draws ranges over {self.log_range:.3g} nats: laws of a draw differ by"
+            yield f"  {self.divergence:.3g} nats and total variation {self.distance:.3g} at most, and a decision by"
+            yield f"  these draws loses {min(1, 2 * self.distance):.3g} of a payoff's range at most, if yours is right"
 
 
 @dataclass(frozen=True)
@@ -284,6 +340,7 @@ class Explanation(Result):
         dependences: for each query the dependence of its answer on the tables.
         priors: answers under several priors of the rows, query by query.
         notes: sentences on parts that do not apply to this release, with the reason.
+        reach: what the mechanism does to choices and draws, and what another prior than that of draws can cost.
 
     Raises:
         Nothing.
@@ -303,16 +360,19 @@ class Explanation(Result):
     dependences: tuple[Dependence, ...]
     priors: tuple[OtherPrior, ...]
     notes: tuple[str, ...]
+    reach: Reach = Reach()
 
     def content(self) -> Iterator[str]:
         """Yield all lines of text; an empty line stands before each part but the first.
 
-        The parts are the promise, tests (unless None), divergence (unless None), one for each of `dependences` with the
+        The parts are the promise, tests (unless None), divergence (unless None), what the mechanism and a prior cost
+        (if anything is known), one for each of `dependences` with the
         answers under other priors, and the notes, if there are any. Answers to queries without a decomposition are not
         shown.
         """
         yield from self.promise.lines()
         sections = [part.lines() for part in (self.telling, self.divergence) if part is not None]
+        sections += [self.reach.lines()] if self.reach != Reach() else []
         sections += [self._describe_answer(dependence) for dependence in self.dependences]
         for lines in [*sections, *([self.notes] if self.notes else [])]:
             yield from ("", *lines)
@@ -368,6 +428,9 @@ class Explanation(Result):
             if answer.query == dependence.query:
                 rows = listed([_write_interval(row) for row in answer.rows[:SHOWN_TABLES]])
                 yield f"  prior of rows {answer.prior}: {rows}"
+                if answer.prior == OWN_PRIOR:
+                    lost = f"loses {answer.regret:.3g} of a payoff's range at most"
+                    yield f"    who believes it and decides by the first {lost} (of payoffs by these states)"
         if dependence.record is not None:
             pseudo = dependence.record
             moved = f"{_write_target(pseudo.target)} from {pseudo.before:.4g} to {pseudo.after:.4g}"

@@ -13,9 +13,15 @@ from scipy.optimize import brentq, minimize
 from scipy.special import betainc, betaincc
 from scipy.stats import binom
 
-from experiments.paper_bounds import fourier_deviation, largest_noise, stealth_failure
-from experiments.paper_distance import empirical_error
-from experiments.paper_lipschitz import assumption_one, combined_rate, lipschitz_constants
+from discreet.research.bounds import (
+    assumption_one,
+    combined_rate,
+    empirical_error,
+    fourier_deviation,
+    largest_noise,
+    lipschitz_constants,
+    stealth_failure,
+)
 
 from .. import d_ind
 from ..networks import asia

@@ -9,10 +9,11 @@ import numpy as np
 from scipy.special import betainc, betaincc, betaln
 
 import discreet as dc
+from discreet.deciding.draw_bounds import loss_of_trimming
+from discreet.research.bounds import largest_noise, map_failure, untrimmed_privacy
 from discreet.research.scores.likelihood_sensitivity import log_range, record_loss
 from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation
-from experiments.paper_bounds import largest_noise, loss_of_trimming, map_failure
-from experiments.paper_distance import close_distance, untrimmed_privacy
+from experiments.paper_distance import close_distance
 
 from ..printed import COIN, bits, sampler_loss
 from ..shipped_families import chain_losses

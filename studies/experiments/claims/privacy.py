@@ -6,13 +6,13 @@ import math
 from functools import partial
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 from scipy.special import betaln
 from scipy.stats import betabinom, binom
 
+from discreet.research.bounds import assumption_two, lipschitz_constants, untrimmed_distance
 from discreet.research.scores.likelihood_sensitivity import floor_for
 from experiments.paper_distance import historical_theorem_8_2
-from experiments.paper_lipschitz import assumption_two, lipschitz_constants
 
 from ..printed import first_stage_loss, map_as_printed, sampler_loss, two_stage_loss, untrimmed_inside
 from ..trimmed_laws import BetaBinomial
@@ -26,7 +26,6 @@ __all__ = [
     "RELATION",
     "VACUOUS",
     "constants_of_theorem_4_2",
-    "delta_of_theorem_4_2",
 ]
 
 # ------------------------------------------------------------------------------------------ broken
@@ -233,33 +232,6 @@ def constants_of_theorem_4_2() -> tuple[float, float]:
     return omega, 2 * omega / (1 - math.exp(-omega)) ** 2
 
 
-def delta_of_theorem_4_2(largest: float, start: float, rate: float) -> float:
-    """The delta of an untrimmed posterior at rho = 1 as Z prints it, `sqrt(M / 2)`, for the best of its own `delta`.
-
-    Args:
-        largest: C, ratio of maximal and marginal likelihood, at least 1.
-        start: L0.
-        rate: c, greater than 1.
-
-    Returns:
-        The bound on the total variation; the theorem's parameter is minimised over (0, 1 - 1 / c].
-
-    Source:
-        Zhang et al. (AAAI 2016), Theorem 4.2, withdrawn by Dimitrakakis et al. (JMLR 2017).
-    """
-    omega, kappa = constants_of_theorem_4_2()
-
-    def squared(free: float) -> float:
-        gap = math.exp(-omega * (1 - free)) - math.exp(-omega)
-        tail = math.exp(-start * free * rate) / gap + math.exp(start * (1 - free) * rate)
-        head = kappa / rate + start * (1 / (1 - math.exp(-omega)) + 1) + math.log(largest)
-        return float((head + math.log(tail)) * largest)
-
-    most = 1 - 1 / rate
-    best = minimize_scalar(squared, bounds=(1e-9, most), method="bounded", options={"xatol": 1e-10})
-    return math.sqrt(min(float(best.fun), squared(most)) / 2)
-
-
 POINTS = 20_001
 """Of a nearly fair coin's chance; its total variation is too large by one over them, relative."""
 
@@ -285,7 +257,7 @@ def _theorem_4_2(half_width: float) -> tuple[float, float]:
     """L0 is the largest constant, above which there is no mass: then every c serves, and one of 400/L0 is enough."""
     largest, _, distance = _nearly_fair(half_width)
     start = math.log((0.5 + half_width) / (0.5 - half_width))
-    return delta_of_theorem_4_2(largest, start, 400 / start), distance
+    return untrimmed_distance(largest, start, 400 / start), distance
 
 
 def _printed_ratio(records: int, shape: int) -> float:

@@ -11,9 +11,9 @@ from scipy.stats import beta as beta_law
 from scipy.stats import betabinom
 
 import discreet as dc
+from discreet.research.bounds import may_be_private
 from discreet.research.scores.choice_likelihood import exact_log_marginal, lower_log_marginal, upper_log_marginal
 from discreet.research.scores.factors import CategoricalFactor
-from experiments.paper_lipschitz import may_be_private
 
 from .. import d_ind
 from ..dimitrakakis_figure_1 import family_constants

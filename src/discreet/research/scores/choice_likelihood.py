@@ -44,13 +44,18 @@ def exact_log_marginal(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, rec
     Raises:
         InputError: as for `lower_log_marginal`, or more than a million histograms, `C(n + T - 1, T - 1)`.
 
+    Guarantee:
+        None spent, none given: no record is read.
+
     Source:
         Williams and McSherry (2010), equation (3) with equation (2).
 
     Example:
-        >>> from discreet.research.scores.factors import CategoricalFactor
-        >>> coin = CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
-        >>> np.exp(exact_log_marginal([0.8, 0.2], 2 * coin.log_factors([0, 1]), 1)).round(4).tolist()
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> coin = dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
+        >>> law = dc.research.exact_log_marginal([0.8, 0.2], 2 * coin.log_factors([0, 1]), 1)
+        >>> np.exp(law).round(4).tolist()
         [0.5396, 0.4604]
     """
     laws, phi, _ = _check_laws(probabilities, log_phi, records)
@@ -97,8 +102,19 @@ def lower_log_marginal(
     Raises:
         InputError: shapes that do not fit, invalid probabilities, factors wider than 500 nats, or a negative number.
 
+    Guarantee:
+        None spent, none given: no record is read.
+
     Source:
         Williams and McSherry (2010), equation (5a), with the sum inside the inverse and a power n on each term.
+
+    Example:
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> coin = dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
+        >>> law = dc.research.lower_log_marginal([0.8, 0.2], 2 * coin.log_factors([0, 1]), 1)
+        >>> np.exp(law).round(4).tolist()
+        [0.4368, 0.4197]
     """
     laws, phi, n = _check_laws(probabilities, log_phi, records)
     weight = np.exp(phi)
@@ -129,9 +145,20 @@ def upper_log_marginal(
     Raises:
         InputError: as for `lower_log_marginal`.
 
+    Guarantee:
+        None spent, none given: no record is read.
+
     Source:
         Williams and McSherry (2010), equation (5b), where q(y) is an exponent. Their proof adds `exp(H[q])` and
         `exp(sum q ln w)`; it must be their product, as the step is false with the sum.
+
+    Example:
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> coin = dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
+        >>> law = dc.research.upper_log_marginal([0.8, 0.2], 2 * coin.log_factors([0, 1]), 1)
+        >>> np.exp(law).round(4).tolist()
+        [0.5611, 0.5163]
     """
     laws, phi, n = _check_laws(probabilities, log_phi, records)
     before = np.broadcast_to(np.asarray(base, np.float64), phi.shape[-1:])
