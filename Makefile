@@ -34,7 +34,7 @@ CACHE = "$(CURDIR)/$(VENV)/cache"
 SUM = find $(1) -type f ! -name '*.pyc' | LC_ALL=C sort | xargs cksum | cksum | tr ' ' '-'
 # Machine code is kept from one process and one run to the next. numba looks whether the file of a function has changed,
 # not whether the files have whose functions it calls: so the folder is named after all of them.
-COMPILED = $(shell $(call SUM,src/discreet/research/readers))
+COMPILED = $(shell $(call SUM,src/discreet/research/readers src/discreet/evidence))
 SETTINGS = PYTHONDONTWRITEBYTECODE= XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CACHE)/numba-$(COMPILED)
 RUN = $(SETTINGS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations=20
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check

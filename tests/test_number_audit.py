@@ -165,12 +165,20 @@ def test_a_fourth_of_gaussian_noise_is_found(name: str) -> None:
         assert not found.holds
 
 
-def test_smooth_noise_of_large_deviation_has_the_loss_of_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for moved in (((600.0, (17,)),), ((600.0, (2, 1)),), ((512.0, (400,)),), ((512.0, (100,)), (3.0, (1,)))):
-        smooth = losses._solve_epsilon.__wrapped__(moved, 1.0, 1e-6)
-        monkeypatch.setattr(losses, "SMOOTH_DEVIATION", 1e9)
-        assert smooth == pytest.approx(losses._solve_epsilon.__wrapped__(moved, 1.0, 1e-6), rel=1e-6)
-        monkeypatch.undo()
+@every(
+    "moved",
+    [
+        ((520.0, (400,)),),
+        pytest.param(((600.0, (2, 1)),), marks=pytest.mark.costly("follows every whole number of three noises")),
+        pytest.param(((512.0, (100,)), (3.0, (1,))), marks=pytest.mark.costly("follows all pairs of whole numbers")),
+    ],
+)
+def test_smooth_noise_of_large_deviation_has_the_loss_of_whole_numbers(
+    moved: tuple[tuple[float, tuple[int, ...]], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smooth = losses._solve_epsilon.__wrapped__(moved, 1.0, 1e-6)
+    monkeypatch.setattr(losses, "SMOOTH_DEVIATION", 1e9)
+    assert smooth == pytest.approx(losses._solve_epsilon.__wrapped__(moved, 1.0, 1e-6), rel=1e-6)
 
 
 def test_replacing_at_the_price_of_adding_is_found() -> None:
