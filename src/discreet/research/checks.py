@@ -31,7 +31,7 @@ from discreet.research.kinds.scored_choice import ScoredNoise
 from discreet.research.kinds.weight_draws import Truncation, WeightDraws
 from discreet.research.scores.distances import changed_records
 from discreet.research.scores.likelihood_sensitivity import log_range
-from discreet.verify.audit import Audited, Check, Pairs, changed_values, measure_loss
+from discreet.verify.audit import Audited, Check, Pairs, changed_values, enumerate_losses, measure_loss
 from discreet.verify.made_up import made_up_in
 from discreet.verify.script import Leak, Log, ScriptedAnswers, logged, numbers
 from discreet.verify.tiny_data import CROWD_RECORDS
@@ -81,7 +81,7 @@ def _enumerate_rows(case: Audited) -> tuple[float, str]:
 def _follow_choices(case: Audited) -> tuple[float, str]:
     """Measure the loss of draws of candidates: exact, at the delta if there is one."""
     if not case.guarantee.delta:
-        return measure_loss(*case, 1, None), "exactly"
+        return enumerate_losses(case)
     measure_loss(*case, 0, None)
     return _measure_at_delta(case, 1), "exactly"
 
@@ -258,7 +258,8 @@ def _size_crowd(over: Network | Design, calibration: Any) -> int:
 
 def _size_choice(over: Any, calibration: Any) -> int:
     """Choose a number of equal records for which the delta is promised, with those beside them."""
-    return CROWD_RECORDS if calibration.records is None else max(calibration.records * 2 // 3 - 1, 1)
+    usual = Check(enumerate_losses).crowd(over, calibration)
+    return usual if calibration.records is None else min(max(calibration.records * 2 // 3 - 1, 1), usual)
 
 
 def _list_changes(over: Any, guarantee: Guarantee, rests: Iterable[Any]) -> Pairs:
