@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from itertools import combinations_with_replacement
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from discreet.research.mechanisms.scored import width_of
 from discreet.research.scores.hockey_stick import hockey_stick
 from discreet.research.scores.score_tables import SCORE_STEPS
 from folding import every
+from shell import Shell, opened
 from tiny import counts_of
 
 COIN = dc.research.Family(
@@ -169,3 +172,70 @@ def test_a_set_needs_room_for_its_share() -> None:
     assert made._delta_of_set(0.5, 0.1) == 1
     assert made._delta_of_set(0.0, 1.0) == 0
     assert made._delta_of_set(0.0005, 1.0) > 0.0005
+
+
+# ------------------------------------------------------------------------- the calls of docs/papers.md, from the shell
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+    shell = opened(tmp_path, monkeypatch, capfd)
+    columns = [{"name": name, "bounds": [-1, 1], "bins": 3} for name in "xy"]
+    normal = {"family": "multivariate_normal", "variables": columns, "points": 32}
+    Path("normal.json").write_text(json.dumps({**normal, "parameters": {"low": 0.5, "high": 20, "degrees": 3}}))
+    coin = {"family": "bernoulli", "variables": [{"name": "c", "states": ["no", "yes"]}], "points": 60}
+    Path("coin.json").write_text(json.dumps({**coin, "parameters": {"floor": 1e-6, "alpha": 3, "beta": 3}}))
+    Path("places.csv").write_text("x,y\n" + "0.1,0.2\n-0.5,0.3\n" * 20)
+    Path("flips.csv").write_text("c\n" + "no\nyes\n" * 4)
+    return shell
+
+
+@pytest.mark.costly("Four releases by the command line, their explanations and three audits.")
+def test_lemmas_23_and_24_and_definition_2_from_the_shell(run: Shell) -> None:
+    for at, (unit, delta, words, line) in enumerate(
+        (
+            (
+                "0.5 by moments",
+                "0.001",
+                "places.csv --score normal.json",
+                "by moments: two records x and y are apart by",
+            ),
+            ("0.5 cm by length", "0", "places.csv --score normal.json", "by length: two records are as far apart as"),
+            ("1 attribute by arcs", "0", "d.parquet --network asia.bif --mechanism laplace", "1 more for each child"),
+            (
+                "1 attribute by arcs",
+                "0.001",
+                "d.parquet --network asia.bif --mechanism posterior_sampler",
+                "each child",
+            ),
+        )
+    ):
+        run(f"ledger open m{at} --epsilon 3 --delta 0.01 --relation metric --unit '{unit}'")
+        code, _, err = run(f"release {words} --account m{at} --epsilon 1 --delta {delta} --output m{at}.json")
+        assert code == 0, err
+        assert line in err
+        told = run(f"explain m{at}.json")[1]
+        assert line in told and "protects no record and no person" in told
+        assert ("but for a chance of 0.002" in told) is (delta != "0")
+        assert run(f"query m{at}.json --draws 100")[0] == 0
+    for mechanism, unit, options in (
+        ("sampled", "0.5 by moments", "--option score=normal.json"),
+        ("laplace", "1 attribute by arcs", ""),
+        ("posterior_sampler", "1 attribute by arcs", "--delta 0.001"),
+    ):
+        words = f"audit {mechanism} --relation metric --unit '{unit}' --epsilon 1 --records 1 {options}"
+        assert all(part["holds"] and part["unit"] == unit for part in run.json(words)["findings"])
+
+
+def test_assumption_2_from_the_shell(run: Shell) -> None:
+    run("ledger open flips --epsilon 3 --delta 0.01 --relation replace")
+    words = "--score coin.json --mechanism sampled --account flips --epsilon 1 --delta 0.001"
+    assert "more records than the 5" in run.fails(f"release flips.csv {words} --option records=5 --output r.json")
+    assert run(f"release flips.csv {words} --option records=8 --output r.json")[0] == 0
+    assert run.json("ledger show flips")["accounts"][0]["spent"]["delta"] == "0.001"
+    (row,) = run.json("query r.json")["parameters"]
+    assert 0 < row["lower"] < row["upper"] < 1
+    assert "delta 0.001" in run("explain r.json")[1]
+    audited = "audit sampled --option score=coin.json --option records=8 --relation replace --delta 0.001"
+    (part,) = run.json(audited)["findings"]
+    assert part["holds"] and part["exact"] and part["delta"] == "0.001"
