@@ -80,7 +80,7 @@ def unit_noise(network: Network, epsilons: Mapping[str, Fraction], guarantee: Gu
     """
     units = attribute_units(network, guarantee.unit_amount, distance_of(guarantee))
     costs = [
-        sum(epsilon for table, epsilon in epsilons.items() if node in network.family(table)) / units[node]
+        sum((epsilon for table, epsilon in epsilons.items() if node in network.family(table)), Fraction()) / units[node]
         for node in network.nodes
     ]
     factor = guarantee.epsilon / max(costs)

@@ -166,7 +166,8 @@ def _convolve_losses(laws: Sequence[tuple[Floats, Floats]], delta: float) -> flo
 
     Losses of several are rounded down to a grid, those of one are as they are.
     """
-    law, at = np.exp(laws[0][0]), laws[0][0] - laws[0][1]
+    law: npt.NDArray[Any] = np.exp(laws[0][0])
+    at: npt.NDArray[Any] = laws[0][0] - laws[0][1]
     if len(laws) > 1:
         step = max(float(np.ptp(p - q)) for p, q in laws) / LOSS_STEPS or 1.0
         law, least = np.ones(1), 0.0

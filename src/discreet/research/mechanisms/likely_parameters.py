@@ -140,7 +140,7 @@ class LikelyParameters:
         if self.records is None or not len(outside):
             return np.zeros(len(self._sets))
         base = self.table.base - logsumexp(self.table.base)
-        nats = np.unique(self.table.steps, axis=0) * (rate / SCORE_STEPS)
+        nats = np.asarray(np.unique(self.table.steps, axis=0) * (rate / SCORE_STEPS), np.float64)
         shares = np.append(
             0.0, np.cumsum(np.exp(largest_shares(base, nats, self.records, outside, float(self.guarantee.delta))))
         )

@@ -87,7 +87,7 @@ class _Boxes:
     def add_up(self, first: Ints, others: Ints) -> Ints:
         """Sum the units of all values that differ."""
         units = sum(gap // self.unit for gap in self._measure_gaps(first, others))
-        return np.asarray(units, np.int64) + (others != first[:, None]).sum(axis=0)
+        return np.asarray(units + (others != first[:, None]).sum(axis=0), np.int64)
 
     def measure_length(self, first: Ints, others: Ints) -> Ints:
         """Measure the length of the difference."""
