@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
@@ -77,9 +78,10 @@ def test_a_unit_that_is_an_amount_is_taken(unit: str) -> None:
     assert promise(1, unit).unit == unit
 
 
-def test_a_delta_is_refused() -> None:
-    with pytest.raises(dc.InputError, match="a guarantee under a metric is pure; ask for delta 0"):
-        dc.Guarantee(epsilon=1, delta="1e-6", relation="metric", unit=UNIT)
+def test_a_delta_is_said_of_each_unit() -> None:
+    asked = dc.Guarantee(epsilon=1, delta="1e-6", relation="metric", unit=UNIT)
+    assert str(asked).startswith("epsilon 1, delta 0.000001 for each change of 1 step in one reading (metric: protects")
+    assert dc.tools.compose([asked, asked]).delta == 2 * asked.delta
 
 
 def test_promises_in_the_very_same_unit_add_up_and_no_others() -> None:
@@ -133,6 +135,24 @@ def test_an_account_of_changes_holds_their_sum_below_its_limit() -> None:
     with pytest.raises(dc.InputError, match="protects one 1 step in one reading, the guarantee one 2 steps"):
         account.charge("b" * 32, "any", promise("0.1", "2 steps in one reading"))
     assert account.charge("b" * 32, "any", promise("0.1")).epsilon_left == 0
+
+
+def test_an_account_of_changes_with_a_delta_adds_up_no_gaussian_losses() -> None:
+    """They would grow with the square of a distance, and the promise is for every distance."""
+    limit, small = (
+        dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
+        for epsilon, delta, relation, unit in ((3, "1e-4", "metric", UNIT), ("0.01", 0, "metric", UNIT))
+    )
+    changes = Ledger("sqlite://").open("changes", limit)
+    records = Ledger("sqlite://").open("records", replace_relation(limit))
+    for account, asked in ((changes, small), (records, replace_relation(small))):
+        account.charge("a" * 32, "any", asked, rho=Fraction(1, 10**5))
+    assert records.balance().rho_limit and not changes.balance().rho_limit
+
+
+def replace_relation(guarantee: dc.Guarantee) -> dc.Guarantee:
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    return dc.Guarantee(epsilon=epsilon, delta=delta, relation="replace", unit="record")
 
 
 # -------------------------------------------------------------------------------------------------------- mechanisms

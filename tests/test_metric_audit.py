@@ -159,7 +159,9 @@ def test_an_exact_cell_is_a_leak_under_a_metric() -> None:
 
 def test_what_has_no_reading_to_change_is_refused() -> None:
     asked = promise("1 step in one reading")
-    with pytest.raises(dc.InputError, match="'laplace' protects records, and takes no guarantee under a metric"):
+    with pytest.raises(dc.InputError, match="'gaussian' protects records, and takes no guarantee under a metric"):
+        dc.audit(dc.gaussian(), asked)
+    with pytest.raises(dc.InputError, match="not for distances in a metric of numbers; end the unit in 'by arcs'"):
         dc.audit(dc.laplace(), asked)
     with pytest.raises(dc.InputError, match="needs a network with a numeric variable and its bins"):
         dc.audit(cumulative(), asked, {"states": network_of({"x": 3})})

@@ -16,7 +16,10 @@ from discreet.util import option_texts
 
 METHODS = (*dict.fromkeys(reader.name for reader in every_reader() if reader.method), "plug-in")
 """Methods to read a release over a network: the default first, then those that it chooses from."""
-AMOUNT_HELP = "A metric's amount is in the unit of the bounds of the released column: no word after it converts it."
+AMOUNT_HELP = (
+    "A metric's amount is in the unit of the bounds of the released column: no word after it converts it. A unit that "
+    "ends in 'by arcs', 'by attributes', 'by length' or 'by moments' is of that distance of two records."
+)
 NETWORK_HELP = (
     "Public network: a BIF or XMLBIF file, a project file (.toml), or the output of `structure`. With --schema also a "
     "file of arcs (lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET."

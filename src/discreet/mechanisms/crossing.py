@@ -26,6 +26,7 @@ from discreet.privacy.ledger import Account
 from discreet.records.counts import Counts, count
 from discreet.releases.combined import refuse_counting_twice
 from discreet.releases.measurement import Calibration, Released
+from discreet.releases.metric_unit import distance_of
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
 from discreet.releases.release_head import require_readable
@@ -345,7 +346,7 @@ def loss_of(calibration: Calibration, policy: RecordsPolicy) -> Fraction | None:
 
 
 def check_relation(mechanism: Mechanism, guarantee: Guarantee) -> None:
-    """Refuse a guarantee under a metric for a mechanism that does not declare support for it.
+    """Refuse a guarantee under a metric for a mechanism that does not declare support for it, or of no known distance.
 
     Args:
         mechanism: any.
@@ -354,6 +355,7 @@ def check_relation(mechanism: Mechanism, guarantee: Guarantee) -> None:
     Raises:
         InputError: as it says.
     """
+    distance_of(guarantee)
     if guarantee.relation is Relation.METRIC and not mechanism.metric:
         raise InputError(
             f"mechanism {mechanism.name!r} protects records, and takes no guarantee under a metric; ask for an "

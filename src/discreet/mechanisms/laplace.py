@@ -12,11 +12,18 @@ from collections.abc import Mapping
 
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.table_scales import check_budgets, even_budgets, noisy_tables, pure_only, table_noise
+from discreet.mechanisms.table_scales import (
+    check_budgets,
+    even_budgets,
+    noisy_tables,
+    pure_only,
+    table_noise,
+    unit_noise,
+)
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.noise.noise_laws import DiscreteLaplace
-from discreet.privacy.guarantee import Guarantee, Number, as_rational
+from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
@@ -26,7 +33,7 @@ def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism:
     """Add discrete Laplace noise to the family counts.
 
     Table i gets independent noise of scale `s / epsilon_i` in every cell, with s = 1 under ADD_REMOVE and 2 under
-    REPLACE.
+    REPLACE. Under METRIC, where the unit counts values ("1 attribute by arcs"), see `unit_noise`.
 
     Args:
         epsilons: budget of each table, nats, at most the guarantee's epsilon together; the tables named are those
@@ -69,10 +76,12 @@ def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism:
             budgets = even_budgets(network, guarantee.epsilon)
         else:
             budgets = check_budgets(network, shares, guarantee.epsilon)
+        if guarantee.relation is Relation.METRIC:
+            return unit_noise(network, budgets, guarantee)
         return table_noise(budgets, cells_moved(guarantee.relation))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: TableNoise, noise: Noise) -> NoisyCounts:
         tables = noisy_tables(statistic.network, statistic.tables, calibration.scales, DiscreteLaplace, noise)
         return NoisyCounts(statistic.network, tables, calibration.scales)
 
-    return Mechanism("laplace", calibrate, draw)
+    return Mechanism("laplace", calibrate, draw, metric=True)

@@ -16,6 +16,7 @@ from discreet.model.structural_zeros import possible_cells
 from discreet.noise.noise_laws import CellLaw, IntegerNoise
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.kinds.noisy_counts import TableNoise
+from discreet.releases.metric_unit import attribute_units, distance_of
 from discreet.util.arrays import Array
 
 Key = TypeVar("Key", bound=str | Scope)
@@ -46,6 +47,45 @@ def table_noise(epsilons: Mapping[str, Fraction], moved: int) -> TableNoise:
     """Calibrate discrete Laplace noise for the budgets of families' tables; the rest is as in `laplace_scales`."""
     scales, reported = laplace_scales(epsilons, moved)
     return TableNoise(moved, epsilons, scales, reported)
+
+
+def unit_noise(network: Network, epsilons: Mapping[str, Fraction], guarantee: Guarantee) -> TableNoise:
+    """Calibrate discrete Laplace noise on tables for a metric that counts the values of a record that differ.
+
+    A value that changes moves one record in each table that has its variable, so by 2 in L1, and no other table. With
+    arcs a variable's unit counts the families that have it, so that noise of scale `2 / epsilon` serves any number of
+    families.
+
+    Args:
+        network: public.
+        epsilons: of each measured family's table; only their proportions matter.
+        guarantee: pure, under a metric of attributes.
+
+    Returns:
+        The noise of the least scales for which no value's tables cost more than epsilon for each of its units.
+
+    Raises:
+        InputError: another metric.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Definition 2 and the distance of Lemma 24; Dwork and Roth (2014), Theorem 3.6.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> star = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a",)})
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="metric", unit="1 attribute by arcs")
+        >>> dict(unit_noise(star, even_budgets(star, Fraction(1)), promise).scales)  # a is in both tables, and counts 3
+        {'b': 2.0, 'c': 2.0}
+    """
+    units = attribute_units(network, guarantee.unit_amount, distance_of(guarantee))
+    costs = [
+        sum((epsilon for table, epsilon in epsilons.items() if node in network.family(table)), Fraction()) / units[node]
+        for node in network.nodes
+    ]
+    factor = guarantee.epsilon / max(costs)
+    scales, _ = laplace_scales({table: epsilon * factor for table, epsilon in epsilons.items()}, 2)
+    return TableNoise(2, epsilons, scales, guarantee.epsilon)
 
 
 def laplace_scales(epsilons: Mapping[Group, Fraction], moved: int) -> tuple[dict[Group, float], Fraction]:

@@ -102,13 +102,14 @@ class Guarantee:
     """`(epsilon, delta)`-differential privacy for one relation and one unit of protection; no parameter has a default.
 
     `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs. For METRIC
-    `P(M(D) in S) <= exp(epsilon rho) P(M(D') in S)` for all D, D' of one size, where rho is the sum, over all values
-    that differ, of their distances in units, each rounded up to a whole number. It protects changes, not whole records
-    or persons.
+    `P(M(D) in S) <= exp(epsilon rho) P(M(D') in S) + delta rho` for all D, D' of one size, where rho is the sum, over
+    all values that differ, of their distances in units, each rounded up to a whole number; or, where the unit ends in
+    "by arcs", "by attributes", "by length" or "by moments", the sum of such distances of records
+    (`releases/metric_unit.py`). It protects changes, not whole records or persons.
 
     Args:
         epsilon: nats; greater than 0, finite. "0.1" and "1/3" are kept exactly; the float 0.1 is read as one tenth.
-        delta: at least 0, less than 1; read in the same way. 0 for METRIC.
+        delta: at least 0, less than 1; read in the same way. For METRIC that of each unit.
         relation: neighbouring relation of data sets.
         unit: protected unit of one record, such as "record" or "patient": `read_records` needs the column that
             identifies patients (`unit_column`), or the statement that each has one record. For METRIC the change of
@@ -117,11 +118,11 @@ class Guarantee:
 
     Raises:
         InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an
-            empty unit, or, for METRIC, a delta or a unit that is no amount.
+            empty unit, or, for METRIC, a unit that is no amount.
 
     Source:
-        Dwork and Roth (2014), Definition 2.4. METRIC: Dimitrakakis et al. (JMLR 2017), Definition 2, for delta 0 and
-        with distances rounded up, as values are recorded in steps; Chatzikokolakis et al. (PETS 2013).
+        Dwork and Roth (2014), Definition 2.4. METRIC: Dimitrakakis et al. (JMLR 2017), Definition 2, with
+        distances rounded up, as values are recorded in steps; Chatzikokolakis et al. (PETS 2013).
 
     Example:
         >>> import discreet as dc
@@ -147,14 +148,11 @@ class Guarantee:
             raise InputError(f"delta must be at least 0 and less than 1, got {delta}")
         if not isinstance(unit, str) or not unit.strip():
             raise InputError("a guarantee needs its unit of protection, such as 'record'")
-        if self.relation is Relation.METRIC:
-            if self.delta:
-                raise InputError("a guarantee under a metric is pure; ask for delta 0")
-            if not begins_with_amount(unit):
-                raise InputError(
-                    f"the unit of a metric is the change of distance 1, an amount and the quantity that changes, such "
-                    f"as '1 mmHg in one reading', not {_show(unit)}"
-                )
+        if self.relation is Relation.METRIC and not begins_with_amount(unit):
+            raise InputError(
+                f"the unit of a metric is the change of distance 1, an amount and the quantity that changes, such "
+                f"as '1 mmHg in one reading', not {_show(unit)}"
+            )
 
     @property
     def unit_amount(self) -> Fraction:
@@ -169,10 +167,10 @@ class Guarantee:
 
     def __str__(self) -> str:
         """Write the guarantee in one line."""
-        if self.relation is Relation.METRIC:
-            promised = f"epsilon {as_text(self.epsilon)} for each change of {self.unit} "
-            return printable(f"{promised}(metric: protects no record and no person)")
         delta = f", delta {as_text(self.delta)}" if self.delta else ""
+        if self.relation is Relation.METRIC:
+            promised = f"epsilon {as_text(self.epsilon)}{delta} for each change of {self.unit} "
+            return printable(f"{promised}(metric: protects no record and no person)")
         return printable(f"epsilon {as_text(self.epsilon)}{delta}, {self.relation} one {self.unit}")
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from discreet.errors import BudgetError, InputError, listed, shown
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger_balance import Balance, Charge, balance_of, charge_of, limit_of
 from discreet.privacy.ledger_books import OLD_VERSION, VERSION, Books, PostgresBooks, SqliteBooks
 from discreet.privacy.ledger_database import Database, shown_address
@@ -515,7 +515,7 @@ class Account:
             self.name, 0, "charged", release, mechanism, str(price.epsilon), str(price.delta), purpose=self.purpose,
             request=self.request,
         )  # fmt: skip
-        if not limit.delta:
+        if not limit.delta or limit.relation is Relation.METRIC:  # Gaussian losses grow with squared distances
             return draft
         share = self._books.share(connection, self.name, "")
         return draft if share is None else with_loss(draft, share, rho_in(limit, guarantee, price, rho))

@@ -31,6 +31,7 @@ from discreet.queries.query import answer
 from discreet.queries.row_shares import Dependence, dependence
 from discreet.releases.combined import Combined, Evidence
 from discreet.releases.external_figures import External
+from discreet.releases.metric_unit import distance_of
 from discreet.releases.release import Release
 from discreet.reporting.explanation import (
     OWN_PRIOR,
@@ -739,7 +740,7 @@ def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
 
 
 def _describe_changes(release: Release) -> MetricLimits:
-    """Compute the limits of inference about a change of k units, at `k epsilon`, delta being 0.
+    """Compute the limits of inference about a change of k units, at `k epsilon` and `k delta`.
 
     Args:
         release: release under a metric.
@@ -750,31 +751,41 @@ def _describe_changes(release: Release) -> MetricLimits:
         Then the widest range (None without bounds), and the least numbers of units for tests with error rates
         TEST_ERROR.
     """
-    guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
+    guarantee, epsilon, delta = release.guarantee, float(release.guarantee.epsilon), float(release.guarantee.delta)
     ranges = [variable.bounds for network in release.networks for variable in network.variables if variable.bounds]
     spans = [math.ceil((Fraction(high) - Fraction(low)) / guarantee.unit_amount) for low, high in ranges]
-    widest = max(spans, default=None)
+    widest = None if distance_of(guarantee) else max(spans, default=None)
     changed = LISTED_UNITS if widest is None else sorted({min(units, widest) for units in (*LISTED_UNITS, widest)})
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
-    changes = tuple(_describe_change(units, units * epsilon) for units in changed)
-    necessary = least_distinguishable(epsilon / 2, 1, TEST_ERROR)
-    needed, meant = records_to_tell(TEST_ERROR, epsilon, 0.0), tuple(release.unit_lines)
+    changes = tuple(_describe_change(units, units * epsilon, units * delta) for units in changed)
+    necessary = None if delta else least_distinguishable(epsilon / 2, 1, TEST_ERROR)
+    # Delta counts k times for k units; the pure number is the largest that can be needed.
+    pure, meant = records_to_tell(TEST_ERROR, epsilon, 0.0), tuple(release.unit_lines)
+    tell = (k for k in range(1, pure) if least_misses(TEST_ERROR, k * epsilon, _cap(k * delta)) <= TEST_ERROR)
+    needed = next(tell, pure)
     return MetricLimits(*named, changes, widest, TEST_ERROR, needed, necessary, meant)
 
 
-def _describe_change(units: int, nats: float) -> Change:
-    """Compute the effect on beliefs and tests of a change by so many nats, delta being 0.
+def _cap(delta: float) -> float:
+    """Cap a delta of several units below 1, where nothing is promised."""
+    return min(delta, math.nextafter(1.0, 0.0))
+
+
+def _describe_change(units: int, nats: float, delta: float) -> Change:
+    """Compute the effect on beliefs and tests of a change by so many nats.
 
     Args:
         units: size of the change, which is passed on.
-        nats: largest change of log odds.
+        nats: largest change of log odds, but for a chance of delta.
+        delta: of the change.
 
     Returns:
         Largest beliefs for PRIOR_BELIEFS, total variation, and least miss rates for TOLD_FALSE_ALARMS.
     """
     beliefs = {prior: moved_belief(prior, nats) for prior in PRIOR_BELIEFS}
-    misses = {alarms: least_misses(alarms, nats, 0.0) for alarms in TOLD_FALSE_ALARMS}
-    return Change(units, nats, beliefs, best_distance(nats, 0.0), misses)
+    chance = _cap(delta)
+    misses = {alarms: least_misses(alarms, nats, chance) for alarms in TOLD_FALSE_ALARMS}
+    return Change(units, nats, beliefs, best_distance(nats, chance), misses, chance)
 
 
 def _describe_distinguishability(release: Release) -> Distinguishability:

@@ -136,6 +136,7 @@ class Change:
         beliefs: for each probability of a reading before the release its largest probability afterwards.
         distance: largest total variation distance between releases of data sets that are so far apart.
         misses: for each rate of false alarms the least rate of misses of any test.
+        delta: chance with which nothing is promised of odds.
     """
 
     units: int
@@ -143,6 +144,7 @@ class Change:
     beliefs: Mapping[float, float]
     distance: float
     misses: Mapping[float, float]
+    delta: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ class MetricLimits:
         error: rate of false alarms and of misses to which the next two numbers refer.
         units: least number of units by which data sets must differ for some test to have both rates at most `error`.
         necessary: least number of units for an adversary who compares shares of posterior draws, by the paper's
-            argument.
+            argument; None with a delta.
         meant: meaning of the unit's amount, a line for each numeric column.
     """
 
@@ -171,7 +173,7 @@ class MetricLimits:
     widest: int | None
     error: float
     units: int
-    necessary: float
+    necessary: float | None
     meant: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
@@ -184,9 +186,10 @@ class MetricLimits:
         if not self.private:
             yield "  this is a simulation, which hides nothing; a private release of the same kind would promise:"
         yield from (f"  {line}" for line in self.meant)
-        yield f"  one unit: {self.unit}; whether a reading was this one, or one that is at most so many units from it:"
+        yield f"  one unit: {self.unit}; whether a value was this one, or one that is at most so many units from it:"
         for change in self.changes:
             moved = f"odds move by a factor of at most {write_factor(change.nats)}"
+            moved += f", but for a chance of {change.delta:.3g}" if change.delta else ""
             yield f"  {_write_units(change.units)}: {moved}. A belief of {_write_beliefs(change.beliefs)}"
         yield "  by somebody who knows all else; units of several changes add up"
         if self.widest is not None:
@@ -200,8 +203,9 @@ class MetricLimits:
             yield f"    least misses by false alarms: {_write_misses(change.misses)}"
         units = _write_units(self.units)
         needs = f"  to err at most {100 * self.error:g} % on either side they must differ by {units} or more"
-        yield f"{needs}, for any test;"
-        yield f"  who compares shares of posterior draws needs {self.necessary:.3g} (a necessary condition)"
+        yield f"{needs}, for any test" + (";" if self.necessary is not None else "")
+        if self.necessary is not None:
+            yield f"  who compares shares of posterior draws needs {self.necessary:.3g} (a necessary condition)"
 
 
 @dataclass(frozen=True)

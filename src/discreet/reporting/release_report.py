@@ -366,7 +366,11 @@ def _write_changes(release: Release) -> list[str]:
     return [
         f"The odds between two values of a record that are apart by {guarantee.unit} move by a factor of at most "
         f"{write_factor(float(guarantee.epsilon))}, {OTHER_IN_ITS_PLACE}; between values k times as far apart by that "
-        "factor to the power of k. Nothing is promised of whole records."
+        "factor to the power of k. Nothing is promised of whole records.",
+        *(
+            [f"These factors hold but for a chance of {as_text(guarantee.delta)} for each unit."]
+            * bool(guarantee.delta)
+        ),
     ]
 
 

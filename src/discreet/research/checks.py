@@ -8,7 +8,7 @@ Such a bound can refute a guarantee, never prove it. For weights the stated dens
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
 from typing import Any
@@ -25,12 +25,15 @@ from discreet.mechanisms.noise import ExactNoise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee
+from discreet.releases.metric_unit import distance_of
 from discreet.research.kinds.parameter_draws import Tempering, Trimming
+from discreet.research.kinds.scored_choice import ScoredNoise
 from discreet.research.kinds.weight_draws import Truncation, WeightDraws
+from discreet.research.scores.distances import changed_records
 from discreet.research.scores.likelihood_sensitivity import log_range
-from discreet.verify.audit import Audited, Check, Pairs, measure_loss
+from discreet.verify.audit import Audited, Check, Pairs, changed_values, enumerate_losses, measure_loss
 from discreet.verify.made_up import made_up_in
-from discreet.verify.script import Leak, numbers
+from discreet.verify.script import Leak, Log, ScriptedAnswers, logged, numbers
 from discreet.verify.tiny_data import CROWD_RECORDS
 
 Floats = npt.NDArray[np.float64]
@@ -51,6 +54,8 @@ BALL_STEPS = 40
 """Steps of a grid across a ball."""
 LOSS_STEPS = 200
 """Steps of a grid of one draw's losses."""
+BISECTIONS = 60
+"""Halvings of the range of losses: to the last bit."""
 PEAK_NATS = 35.0
 """Nats by which a crowd of equal records raises a row's peak: draws reveal most from a sharp posterior, but not so
 sharp that only the coin of 2^-64 (44 nats) leaves the peak."""
@@ -66,9 +71,46 @@ def _enumerate_rows(case: Audited) -> tuple[float, str]:
     """
     real = case.calibration
     steps = dict.fromkeys(real.resolution, ENUMERATED_STEPS)
-    return measure_loss(
-        *case._replace(calibration=replace(real, resolution=steps, draws=1)), real.draws, real
-    ), "exactly"
+    coarse = case._replace(calibration=replace(real, resolution=steps, draws=1))
+    if case.guarantee.delta:
+        measure_loss(*coarse, 0, real)
+        return _measure_at_delta(coarse, real.draws), "exactly"
+    return measure_loss(*coarse, real.draws, real), "exactly"
+
+
+def _follow_choices(case: Audited) -> tuple[float, str]:
+    """Measure the loss of draws of candidates: exact, at the delta if there is one."""
+    if not case.guarantee.delta:
+        return enumerate_losses(case)
+    measure_loss(*case, 0, None)
+    return _measure_at_delta(case, 1), "exactly"
+
+
+def _measure_at_delta(case: Audited, draws: int) -> float:
+    """Measure epsilon at delta of what a draw chooses and picks; of pairs at k units epsilon and delta count k times.
+
+    A noisy number of records adds its pure loss.
+    """
+    mechanism, calibration, prior, pairs, guarantee = case
+    statistic_from = made_up_in(mechanism.over).statistic_from
+    logs = {
+        data: logged(mechanism, calibration, prior, statistic_from(mechanism, prior.over, data), ScriptedAnswers())
+        for data in set(chain(*pairs))
+    }
+    number = 1 / calibration.total_scale if calibration.total_scale else 0.0
+    largest = 0.0
+    for pair, units in pairs.items():
+        ours, theirs = (_list_laws(logs[data]) for data in pair)
+        delta = float(guarantee.delta) * units
+        for one, other in ((ours, theirs), (theirs, ours)):
+            laws = [laws for laws in zip(one, other, strict=True) if not np.array_equal(*laws)] * draws
+            largest = max(largest, (number + _convolve_losses(laws, delta)) / units if laws else 0.0)
+    return largest
+
+
+def _list_laws(log: Log) -> list[Floats]:
+    """List the log probabilities of each independent choice, and of each row's paths."""
+    return [*log.source.choices, *(np.array([row[path] for path in sorted(row)]) for row in log.rows)]
 
 
 def _count_draws(case: Audited) -> tuple[float, str]:
@@ -116,22 +158,32 @@ def truncation_loss(
     both = [(logs[a], logs[b]) for first, second in pairs for a, b in ((first, second), (second, first))]
     if not delta:
         return number + calibration.draws * max(float((p - q).max()) for p, q in both)
-    return number + max(_convolve_losses(p, q, calibration.draws, delta) for p, q in both)
+    return number + max(_convolve_losses([pair] * calibration.draws, delta) for pair in both)
 
 
-def _convolve_losses(p: Floats, q: Floats, draws: int, delta: float) -> float:
-    """Find epsilon at delta of several draws with log probabilities p beside q; losses are rounded down to a grid."""
-    losses = p - q
-    step = float(np.ptp(losses)) / LOSS_STEPS or 1.0
-    indices = np.floor((losses - losses.min()) / step).astype(np.int64)
-    single = np.bincount(indices, np.exp(p))
-    law = np.ones(1)
-    for _ in range(draws):
-        law = np.convolve(law, single)
-    at = draws * float(losses.min()) + step * np.arange(len(law))
-    # delta(epsilon) = sum of law (1 - exp(epsilon - loss)) over the losses above epsilon, which falls.
-    above = [law[k:] @ -np.expm1(at[k] - at[k:]) > delta for k in range(len(law))]
-    return max([0.0, *map(float, at[above])])
+def _convolve_losses(laws: Sequence[tuple[Floats, Floats]], delta: float) -> float:
+    """Find epsilon at delta of independent draws with log probabilities p beside q, for each its two.
+
+    Losses of several are rounded down to a grid, those of one are as they are.
+    """
+    law: npt.NDArray[Any] = np.exp(laws[0][0])
+    at: npt.NDArray[Any] = laws[0][0] - laws[0][1]
+    if len(laws) > 1:
+        step = max(float(np.ptp(p - q)) for p, q in laws) / LOSS_STEPS or 1.0
+        law, least = np.ones(1), 0.0
+        for p, q in laws:
+            law = np.convolve(law, np.bincount(np.floor((p - q - (p - q).min()) / step).astype(np.int64), np.exp(p)))
+            least += float((p - q).min())
+        at = least + step * np.arange(len(law))
+
+    def divergence(epsilon: float) -> float:
+        return float(law @ -np.expm1(np.minimum(epsilon - at, 0.0)))
+
+    low, high = 0.0, max(float(at.max()), 0.0)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if divergence(middle) > delta else (low, middle)
+    return low
 
 
 def _bound_loss(mechanism: Mechanism, calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee) -> float:
@@ -205,7 +257,19 @@ def _size_crowd(over: Network | Design, calibration: Any) -> int:
     return min(math.ceil(peaked), MOST_CROWD_RECORDS)
 
 
+def _size_choice(over: Any, calibration: Any) -> int:
+    """Choose a number of equal records for which the delta is promised, with those beside them."""
+    usual = Check(enumerate_losses).crowd(over, calibration)
+    return usual if calibration.records is None else min(max(calibration.records * 2 // 3 - 1, 1), usual)
+
+
+def _list_changes(over: Any, guarantee: Guarantee, rests: Iterable[Any]) -> Pairs:
+    """List pairs of data sets under a metric, of whole records if it has a name."""
+    return changed_records(over, guarantee, rests) if distance_of(guarantee) else changed_values(over, guarantee, rests)
+
+
 CHECKS = (
+    (ScoredNoise, Check(_follow_choices, crowd=_size_choice, pairs=_list_changes)),
     (Trimming, Check(_enumerate_rows, crowd=_size_crowd)),
     (Tempering, Check(_count_draws)),
     (Truncation, Check(_state_density, continuous=True)),

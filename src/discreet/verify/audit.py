@@ -42,6 +42,7 @@ from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.number_tables import NumberNoise
 from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs
+from discreet.releases.metric_unit import attribute_units, distance_of
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.pack_entries import of_packs
 from discreet.util.progress import under_way
@@ -119,6 +120,35 @@ def _list_moves(variable: Variable, amount: Fraction) -> Iterator[tuple[int, int
             above = max((bin for bin in range(at + 1, last + 1) if units(at, bin) <= most), default=at)
             below = min((bin for bin in range(at) if units(bin, at) <= most), default=at)
             yield from ((low, high, units(low, high)) for low, high in ((at, above), (below, at)) if low < high)
+
+
+def changed_values(over: Any, guarantee: Guarantee, rests: Iterable[Data]) -> dict[tuple[Data, Data], int]:
+    """List pairs of data sets in which one value of one record differs: a reading, or by distances that count values.
+
+    Distances of values add up, so that no pair costs more for its units than some pair with one value.
+
+    Args:
+        over: a network.
+        guarantee: under a metric.
+        rests: the records that both data sets share.
+
+    Returns:
+        By pair of data sets the units, rounded up.
+
+    Raises:
+        InputError: as `changed_readings`, or a distance of whole records.
+    """
+    if not (distance := distance_of(guarantee)):
+        return changed_readings(over, guarantee.unit_amount, rests)
+    units = attribute_units(over, guarantee.unit_amount, distance)
+    moves = {
+        tuple(sorted((record, (*record[:at], code, *record[at + 1 :])))): units[variable.name]
+        for record in made_up_in(over.domain).kinds_of(over)
+        for at, variable in enumerate(over.variables)
+        for code in range(variable.size)
+        if code != record[at]
+    }
+    return {((*rest, one), (*rest, other)): units for rest in rests for (one, other), units in moves.items()}
 
 
 Floats = npt.NDArray[np.float64]
@@ -279,7 +309,9 @@ def _list_accepted(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Over
     """List the audit's tiny structures that a mechanism accepts with its options."""
     made_up = made_up_in(mechanism.over)
     accepted, refused = dict[str, Over](), ""
-    for name, over in made_up.tiny(mechanism, guarantee.relation).items():
+    # Distances that are named are of records, which need no reading.
+    relation = Relation.REPLACE if distance_of(guarantee) else guarantee.relation
+    for name, over in made_up.tiny(mechanism, relation).items():
         try:
             prior = made_up.default_prior(over)
             mechanism.calibrate(over, prior, guarantee)
@@ -309,7 +341,7 @@ def _audit_one(
     if guarantee.relation is Relation.METRIC:
         kinds = made_up.kinds_of(over)
         rests = rests_of(kinds if len(kinds) < MOST_KINDS else made_up.kinds_of(over, FEW_KINDS), most, crowd)
-        apart = changed_readings(over, guarantee.unit_amount, rests)
+        apart = dict(check.pairs(over, guarantee, rests))
     else:
         records = made_up.kinds_of(over, MOST_KINDS if policy.steps == 1 else FEW_KINDS, numbers=check.numbers)
         rests = rests_of(records, 1 if check.continuous else most, crowd)
@@ -352,6 +384,7 @@ class Check:
         asks_anew: whether what is asked may follow from what was drawn.
         numbers: whether records have numbers, and not only the bins of these.
         crowd: how many equal records make a crowd, given the structure and the calibration.
+        pairs: lists data sets that differ in a record, with their units, under a metric.
     """
 
     measure: Callable[[Audited], tuple[float, str]]
@@ -360,6 +393,7 @@ class Check:
     asks_anew: bool = False
     numbers: bool = False
     crowd: Callable[[Any, Any], int] = lambda _over, _calibration: CROWD_RECORDS
+    pairs: Callable[[Any, Guarantee, Iterable[Data]], Pairs] = changed_values
 
 
 CHECKS: Mapping[type, Check] = {

@@ -211,12 +211,14 @@ class ParameterDraws(Released):
         return replace(self, temper=self.temper * steps, total=total)
 
     def log_range(self, calibration: object, relation: Relation) -> float | None:
-        """See `Released`; untrimmed rows have no bound.
+        """See `Released`; untrimmed rows have no bound, and under a metric the payload does not know the unit.
 
         Args:
             calibration, relation: see `Released`.
         """
-        return self.temper * record_loss(self.network, self.floors, relation) if self.floors else None
+        if relation is Relation.METRIC or not self.floors:
+            return None
+        return self.temper * record_loss(self.network, self.floors, relation)
 
     @property
     def drawn_together(self) -> tuple[int, float | None] | None:

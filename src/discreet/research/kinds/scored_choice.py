@@ -61,6 +61,7 @@ class ScoredNoise(Reported):
         draws: number of independent draws.
         total_scale: of discrete Laplace noise on the number of records; None if it is public.
         reported: epsilon of the draws and the number together, rounded up.
+        records: largest number of records for which a delta is promised; None for any, and without a delta.
 
     Raises:
         InputError: a number is not positive and finite.
@@ -71,6 +72,7 @@ class ScoredNoise(Reported):
     draws: Whole
     total_scale: Positive | None
     reported: Fraction
+    records: Whole | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid numbers."""

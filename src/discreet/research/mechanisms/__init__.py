@@ -52,7 +52,8 @@ MECHANISMS = (
         "sampled",
         "network",
         "draws of the parameters of a family: exponential, normal, Poisson, ...",
-        options=("score", "draws", "temper"),
+        "used",
+        options=("score", "draws", "temper", "records"),
         needed={
             "score": '{"family": "exponential", "variables": [{"name": "x", "bounds": [0, 4], "bins": 4}], '
             '"parameters": {"low": 0.25, "high": 4}, "points": 5}'

@@ -25,8 +25,9 @@ from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.counts import Counts
 from discreet.research.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
+from discreet.research.scores.hockey_stick import pure_epsilon
 from discreet.research.scores.lattice import LARGEST_EXPONENT, lattice_law, resolution_for
-from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, record_loss
+from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, loss_of_ranges, ranges
 from discreet.util.arrays import Array, Floats, number
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -254,6 +255,8 @@ def posterior_sampler(
         is computed in floating point, to 1e-8 in its logarithms, and an epsilon of 1e-7 for each node and draw is
         reserved for that. The draw itself is exact integer arithmetic on the operating system's entropy. A coin of
         probability 2^-64 draws a row from the whole grid instead, so weights that underflow do not break the guarantee.
+        Under METRIC, with or without a delta: for each unit of a metric that counts values ("1 attribute by arcs"),
+        `draws tau` times the largest over values as of `loss_of_ranges`; see `pure_epsilon` for the delta.
         With delta: Renyi composition over nodes and draws, at delta and the epsilon that the number of records leaves;
         its pure loss is added. Those draws come from a floating-point sampler and are rounded to nine digits; the
         guarantee is that of exact arithmetic. See `docs/threat-model.md`.
@@ -282,7 +285,7 @@ def posterior_sampler(
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming | Tempering:
         refuse_vast(guarantee)
-        if guarantee.delta:
+        if guarantee.delta and guarantee.relation is not Relation.METRIC:
             if floor is not None or temper is not None or fixed_nodes:
                 raise InputError(
                     "with a delta nothing is trimmed and the temper is computed; leave out floor, temper and given"
@@ -297,7 +300,7 @@ def posterior_sampler(
             return draw_rows(statistic, prior, calibration, noise)
         return _draw_untrimmed(statistic, prior, calibration, noise)
 
-    return Mechanism("posterior_sampler", calibrate, draw, numbers=lambda network, _: draws * network.size)
+    return Mechanism("posterior_sampler", calibrate, draw, numbers=lambda network, _: draws * network.size, metric=True)
 
 
 def _read_names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -349,23 +352,25 @@ def trimming(
     varied = sum(size > 1 for size in sizes.values())
     reserve = ROUNDING_RESERVE * max(varied, 1) * draws
     left, scale, cost = total_noise(guarantee)
-    budget = float((left - reserve) * (1 - 2 * LOSS_ROUNDING)) / draws
+    pure = pure_epsilon(left, guarantee)
+    budget = float((pure - reserve) * (1 - 2 * LOSS_ROUNDING)) / draws
     if not budget > 0:
         raise InputError("epsilon is too small: less than the reserve for rounding errors, 1e-7 for each node and draw")
-    node_budget = budget / (guarantee.relation.by_record(1, 2) * max(varied, 1))
+    equal = {node: float(sizes.get(node, 1) > 1) for node in network.nodes}
+    node_budget = budget / (loss_of_ranges(network, equal, guarantee) or 1.0)
     wanted = node_budget / temper if temper is not None else max(narrowest, node_budget / most)
     floors = _find_floors(sizes, floor, min(wanted, LARGEST_RANGE))
     floors = {node: floors.get(node, 1 / network.schema[node].size) for node in network.nodes}
-    loss = record_loss(network, floors, guarantee.relation)
+    loss = loss_of_ranges(network, ranges(network, floors), guarantee)
     chosen = temper if temper is not None else min(most, budget / loss if loss else 1.0)
     reported = draws * Fraction(chosen) * Fraction(loss) * (1 + LOSS_ROUNDING) + reserve + cost
-    if reported > guarantee.epsilon:
+    if reported > pure + cost:
         raise InputError(
             f"{draws} draws at temper {chosen:g} and these floors cost {float(reported):.6g}, more than the "
             "guarantee's epsilon; raise the floor or lower the temper"
         )
     resolution = {node: resolution_for(network.schema[node].size) for node in network.nodes}
-    return Trimming(floors, chosen, draws, resolution, reported, scale)
+    return Trimming(floors, chosen, draws, resolution, min(reported, guarantee.epsilon), scale)
 
 
 def _list_drawn(network: Network, fixed_nodes: Sequence[str]) -> dict[str, int]:

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.privacy.guarantee import Guarantee
 from discreet.research.kinds.scored_choice import ScoredNoise
 from discreet.research.mechanisms.scored import scoring
 from discreet.research.scores.families import Family
@@ -14,8 +17,13 @@ from discreet.research.scores.score_files import read_score_file
 from discreet.research.scores.score_tables import ScoreTable
 from discreet.util.arrays import number
 
+LEAST_RECORDS = 3
+"""Fewest records for which a delta may be promised: those of an audit."""
 
-def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float | None = None) -> Mechanism:
+
+def sampled(
+    score: Family | ScoreTable | str, draws: int = 1, *, temper: float | None = None, records: int | None = None
+) -> Mechanism:
     """Release posterior draws of a family's parameters, such as a Poisson rate, tempered to the budget.
 
     Each record's log-likelihood has the weight `temper`, at most 1: unlike with `scored`, the rest of the budget is not
@@ -26,17 +34,22 @@ def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float |
         draws: number of independent draws; they share the budget.
         temper: tempering exponent, the weight of a record's log-likelihood; None for the largest that the budget
             allows, at most 1.
+        records: with a delta, the largest number of records for which it is promised; it is public, as the number of
+            records is. The prior then protects: parameters whose likelihoods are steep and that no such data set makes
+            likely need no epsilon, see `LikelyParameters`. None promises for any number, and a delta then adds little.
 
     Returns:
         The mechanism, over the family's own network.
 
     Raises:
-        InputError: a score that is no likelihood, no draws, or a temper that is not positive; when a release is
-            calibrated, a temper that costs more than the guarantee, and as `scored`.
+        InputError: a score that is no likelihood, no draws, a temper that is not positive, or fewer than three
+            `records`; when a release is calibrated, a temper that costs more than the guarantee, `records` without a
+            delta or where adding and removing them is the relation, more records than that, and as `scored`.
 
     Guarantee:
         As `scored`: `draws temper span score_width / SCORE_STEPS` for one record, for any family. The guarantees of
-        Dimitrakakis et al. in terms of distances between data sets are those of `Relation.METRIC`.
+        Dimitrakakis et al. in terms of distances between data sets are those of `Relation.METRIC`. With a delta
+        `LikelyParameters.delta` at most, for at most `records` records.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 1, Theorem 8.1 and Section 5; with the range of a log-likelihood
@@ -58,13 +71,15 @@ def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float |
         raise InputError("only a family has a posterior to sample from; use `scored` for a score of your own")
     if temper is not None and not 0 < number(temper, "temper") < math.inf:
         raise InputError(f"temper must be a positive, finite number, not {temper}")
-    mechanism = scoring("sampled", public, draws, 1.0 if temper is None else float(temper))
-    if temper is None:
-        return mechanism
+    if records is not None and not (isinstance(records, int) and records >= LEAST_RECORDS):
+        raise InputError(f"records must be a whole number of at least {LEAST_RECORDS}, not {records}")
+    mechanism = scoring("sampled", public, draws, 1.0 if temper is None else float(temper), records)
 
-    def calibrate(*arguments: object) -> ScoredNoise:
-        calibration: ScoredNoise = mechanism.calibrate(*arguments)  # type: ignore[arg-type]
-        if calibration.rate < float(temper) * table.span * (1 - 1e-9):
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> ScoredNoise:
+        if records is not None and not (guarantee.delta and guarantee.relation.public_number):
+            raise InputError("records is for a delta, where the number of records is public: leave it out")
+        calibration: ScoredNoise = mechanism.calibrate(network, prior, guarantee)
+        if temper is not None and calibration.rate < float(temper) * table.span * (1 - 1e-9):
             raise InputError(
                 f"{draws} draws at temper {temper:g} cost more than the guarantee's epsilon, which allows a temper of "
                 f"{calibration.rate / table.span:.4g}"

@@ -8,8 +8,8 @@ in other ways, and draw with the two functions below.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,7 +22,10 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.counts import Counts
+from discreet.releases.metric_unit import distance_of
 from discreet.research.kinds.scored_choice import ScoredChoice, ScoredNoise, require_fits
+from discreet.research.mechanisms.likely_parameters import LikelyParameters
+from discreet.research.scores.distances import units_between
 from discreet.research.scores.families import Family
 from discreet.research.scores.score_files import read_score_file
 from discreet.research.scores.score_tables import SCORE_STEPS, ScoreTable
@@ -76,45 +79,44 @@ def _find_widest_pair(steps: Ints) -> int:
     return max((int(np.ptp(table[at:] - row, axis=1).max()) for at, row in enumerate(table)), default=0)
 
 
-def metric_width(score: ScoreTable, amount: Fraction) -> int:
-    """Compute the largest change of the difference of two candidates' sums of scores by one unit in one reading.
+def metric_width(score: ScoreTable, amount: Fraction, distance: str = "") -> int:
+    """Compute the largest change of the difference of two candidates' sums of scores by one unit in one record.
 
-    Two readings that differ by at least k units, rounded up, may change scores by k times as much.
+    Two records that differ by at least k units, rounded up, may change scores by k times as much.
 
     Args:
-        score: of one numeric variable.
-        amount: size of the unit, in the variable's unit; the guarantee's unit begins with it.
+        score: of numeric variables, or of any under a distance that counts values.
+        amount: size of the unit, in each variable's unit; the guarantee's unit begins with it.
+        distance: name of the distance of two records, as of `distance_of`.
 
     Returns:
         Steps.
 
     Raises:
-        InputError: several variables, one without an order, or more bins and candidates than can be compared.
+        InputError: a variable without an order, or more types and candidates than can be compared.
 
     Guarantee:
-        A draw at a rate costs `rate metric_width / SCORE_STEPS` for each unit: data sets of one size, in which readings
+        A draw at a rate costs `rate metric_width / SCORE_STEPS` for each unit: data sets of one size, in which records
         change by k_1, k_2, ... units, each rounded up to a whole number, have laws within `exp(+- that (k_1 + k_2 +
         ...))`.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Definition 2 and Assumption 1, with the constant of the table itself.
     """
-    variables = score.network.variables
-    if len(variables) > 1 or variables[0].bounds is None:
-        raise InputError("privacy under a metric needs a score of one numeric variable, whose changes have a size")
     if len(score.steps) ** 2 * score.size > PAIRS_LIMIT:
-        raise InputError("too many bins and candidates to compare all pairs of readings; use wider bins")
-    # Multiples of a common divisor of all cut points and of the unit: the rounding of floats such as 0.1 matters.
-    exact = [Fraction(cut) for cut in (variables[0].bounds[0], *variables[0].bins)]
-    common = math.lcm(amount.denominator, *(cut.denominator for cut in exact))
-    cuts, unit = np.array([int(cut * common) for cut in exact], object), int(amount * common)
+        raise InputError("too many types of records and candidates to compare all pairs; use wider bins")
     widest = 0
-    for at in range(len(cuts) - 1):
+    for at, units in enumerate(units_between(score.network, amount, distance)):
         change = np.ptp(score.steps[at + 1 :] - score.steps[at], axis=1)
-        # The nearest readings of two bins are just below the end of the first and at the start of the second.
-        units = ((cuts[at + 1 :] - cuts[at + 1]) // unit + 1).astype(np.int64)
-        widest = max(widest, int((-(-change // units)).max()))
+        widest = max(widest, int((-(-change // units)).max(initial=0)))
     return widest
+
+
+def width_of(score: ScoreTable, guarantee: Guarantee) -> int:
+    """Compute `metric_width` or `score_width`, by the guarantee's relation and unit."""
+    if guarantee.relation is Relation.METRIC:
+        return metric_width(score, guarantee.unit_amount, distance_of(guarantee))
+    return score_width(score, guarantee.relation)
 
 
 SMALLEST_RATE = 1e-12
@@ -170,13 +172,16 @@ def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism:
     return scoring("scored", score, draws, None)
 
 
-def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: float | None) -> Mechanism:
+def scoring(
+    name: str, score: ScoreTable | Family | str, draws: int, temper: float | None, records: int | None = None
+) -> Mechanism:
     """Make the mechanism of `scored` or `sampled`, with a limit on the rate.
 
     Args:
         name: of the mechanism.
         score, draws: as for `scored`.
         temper: largest weight of a record's score; None for no limit.
+        records: largest number of records for which a delta is promised; None for any.
     """
     public = read_score_file(score) if isinstance(score, str) else score
     if not isinstance(public, Family | ScoreTable):
@@ -189,14 +194,17 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> ScoredNoise:
         if network != table.network:
             raise InputError("a score is over its own network: pass `score.network` to the release")
-        width = (
-            metric_width(table, guarantee.unit_amount)
-            if guarantee.relation is Relation.METRIC
-            else score_width(table, guarantee.relation)
-        )
-        most = RATE_LIMIT if temper is None else min(RATE_LIMIT, temper * table.span)
-        rate, scale, reported = affordable_rate(name, Fraction(width, SCORE_STEPS), guarantee, draws, most)
-        return ScoredNoise(rate, width, draws, scale, reported)
+        width, most = width_of(table, guarantee), RATE_LIMIT if temper is None else min(RATE_LIMIT, temper * table.span)
+        delta = guarantee.delta
+        if delta and temper is None and guarantee.relation is not Relation.METRIC:
+            raise InputError("scored keeps a pure guarantee; ask for delta 0, or draw the parameters of a family")
+        pure = replace(guarantee, delta=Fraction())
+        rate, scale, reported = affordable_rate(name, Fraction(width, SCORE_STEPS), pure, draws, most)
+        if not delta:
+            return ScoredNoise(rate, width, draws, scale, reported)
+        left = replace(guarantee, epsilon=total_noise(guarantee)[0])
+        likely = LikelyParameters(table, left, draws, records, lambda some: width_of(some, guarantee))
+        return ScoredNoise(likely.rate_between(rate, most), width, draws, scale, guarantee.epsilon, records)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: ScoredNoise, noise: Noise) -> ScoredChoice:
         sums = _sum_scores(statistic.joint(table.scope).ravel(), table.steps)
@@ -208,6 +216,10 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
 
     def require(statistic: Counts) -> None:
         statistic.require([table.scope])
+        if records is not None and statistic.records > records:
+            raise InputError(
+                f"there are more records than the {records:,} for which the delta was promised; raise records"
+            )
 
     return Mechanism(
         name, calibrate, draw, require=require, scopes=lambda _network: (table.scope,), only=table.network, metric=True

@@ -13,7 +13,8 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.network import Network
-from discreet.privacy.guarantee import Relation
+from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.releases.metric_unit import attribute_units, distance_of
 from discreet.util.arrays import Ints
 
 
@@ -116,6 +117,46 @@ def record_loss(network: Network, floors: Mapping[str, float], relation: Relatio
     """
     total = math.fsum(ranges(network, floors).values())
     return relation.by_record(total, 2 * total)
+
+
+def loss_of_ranges(network: Network, by_node: Mapping[str, float], guarantee: Guarantee) -> float:
+    """Compute epsilon of one draw of all rows from the ranges of their log probabilities.
+
+    Under a metric that counts values it is that of each unit: a value of a record that changes changes the rows in
+    which its variable is the child or a parent, and no other factor of the likelihood; `2 (Lambda_k + sum of Lambda_c
+    over the children c)` for variable k, over its units. Both records have free cells in each of these families, so
+    the largest of them is approached.
+
+    Args:
+        network: public.
+        by_node: Lambda of each node, as of `ranges`.
+        guarantee: of it relation and unit.
+
+    Returns:
+        Epsilon, nats; see `record_loss` for records.
+
+    Raises:
+        InputError: a metric of numbers.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Lemma 24, with the range of each node in place of ln(1 / w).
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b = Variable("a", ("no", "yes")), Variable("b", ("no", "yes"))
+        >>> network = Network((a, b), {"a": (), "b": ("a",)})
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="metric", unit="1 attribute by arcs")
+        >>> loss_of_ranges(network, {"a": 1.0, "b": 0.5}, promise)  # of a: (1 + 0.5) times 2, over 2 units
+        1.5
+    """
+    if guarantee.relation is not Relation.METRIC:
+        total = math.fsum(by_node.values())
+        return guarantee.relation.by_record(total, 2 * total)
+    units = attribute_units(network, guarantee.unit_amount, distance_of(guarantee))
+    return max(
+        2 * math.fsum([by_node[node], *(by_node[child] for child in network.children(node))]) / units[node]
+        for node in network.nodes
+    )
 
 
 def ranges(network: Network, floors: Mapping[str, float]) -> dict[str, float]:
