@@ -369,12 +369,19 @@ def parse_query(text: str, schema: Schema) -> Query:
     """
     at_most(QUERY_CHARACTERS, text, "characters of a query")
     try:
-        return _parse_plain(text, schema)
+        query = _parse_plain(text, schema)
+        if not (isinstance(query, NumberQuery) and query.second and _has_range(query.evidence)):
+            return query
     except InputError:
         if not (re.search(r"\w\s*\(", text) and COMPOSED.search(re.sub(r'"[^"]*"', "_", text))):
             raise
     composed: Query = above("Query.of_question")(text, schema)
     return composed
+
+
+def _has_range(evidence: Observed) -> bool:
+    """True if a comparison is evidence, given which the covariance of numbers is composed."""
+    return any(isinstance(seen, NumberRange) and not seen.value for _, seen in evidence)
 
 
 def _parse_plain(text: str, schema: Schema) -> PlainQuery:

@@ -366,7 +366,8 @@ def answer(
     parsed = read_query(query, schema)
     if isinstance(parsed, ComposedQuery):
         how: Any = {"level": level, "predictive": predictive, "assume": assume, "inside": inside}
-        return _combine(parsed, answer_many(posterior, parsed.atoms(posterior.network), **how), posterior, level)
+        atoms = answer_many(posterior, parsed.atoms(posterior.network), **how)
+        return _combine(parsed, atoms, _apply_assumption(posterior, assume, predictive), level)
     with under_way("answering"):
         both = condition_on(_apply_assumption(posterior, assume, predictive), parsed.evidence, predictive, inside)
         return _answer(parsed, both, level, inside, nothing=assume == "nothing")
@@ -440,7 +441,7 @@ def answer_many(
     for position, (parsed, atoms) in enumerate(questions):
         if isinstance(parsed, ComposedQuery) and str(parsed) not in answers:
             with name_query(position, parsed):
-                answers[str(parsed)] = _combine(parsed, [answers[str(atom)] for atom in atoms], posterior, level)
+                answers[str(parsed)] = _combine(parsed, [answers[str(atom)] for atom in atoms], believed, level)
     return Answers(answers[str(parsed)] for parsed, _ in questions)
 
 
@@ -1251,18 +1252,18 @@ def find_number(query: NumberQuery, posterior: NetworkPosterior) -> Floats:
     return number_draws(query, find_number_law(query, posterior))[0]
 
 
-def find_number_law(query: NumberQuery, posterior: NetworkPosterior) -> BinLaw:
+def find_number_law(query: NumberQuery, posterior: NetworkPosterior, inside: Inside = "log-linear") -> BinLaw:
     """Find the law of the number that a query asks for in every draw.
 
     Args:
         query: query for one number, which fits the posterior's schema.
         posterior: draws.
+        inside: law inside bins, where there are no sums.
 
     Returns:
-        By released sums where there are some, with the leaves of its ruler as bins; else by the log-linear law inside
-        bins. NaN where the evidence is impossible.
+        By released sums where there are some, with the leaves of its ruler as bins; else by the law inside bins. NaN where the evidence is impossible.
     """
-    both = condition_on(posterior, query.evidence, predictive=False)
+    both = condition_on(posterior, query.evidence, False, inside)
     both = both.for_targets(_list_number_targets(query, both), most=ROW_LIMIT)
     shares, both = _draw_probabilities(query.bins, both)
-    return _find_number_law(query, both, shares, "log-linear")
+    return _find_number_law(query, both, shares, inside)

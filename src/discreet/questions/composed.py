@@ -212,11 +212,15 @@ class Single(Composition):
         drawn, answer = atoms.drawn(self.query), atoms.answers[str(self.query)]
         scale = (0.0, 1.0)
         if isinstance(self.query, NumberQuery) and self.query.kind not in ("marginal", "conditional"):
-            positive = self.query.quantity in ("sd", "variance")
-            limit = 1.0 if self.query.quantity == "correlation" else math.inf
-            scale = (0.0 if positive else -limit, limit)
+            scale = scale_of(self.query.quantity)
         states = tuple(row["state"] for row in answer.rows)
         return Values(states, drawn.values, scale, drawn.ends, drawn.replicates)
+
+
+def scale_of(quantity: str) -> tuple[float, float]:
+    """The least and the largest value of a quantity of numbers."""
+    limit = 1.0 if quantity == "correlation" else math.inf
+    return (0.0 if quantity in ("sd", "variance") else -limit, limit)
 
 
 # ------------------------------------------------------------------------------------------------------------- answers
