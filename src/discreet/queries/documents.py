@@ -14,7 +14,7 @@ from discreet.model.network import Network
 from discreet.model.number_types import read_dates, write_dates
 from discreet.posterior.fit_check import GoodnessOfFit, check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.queries.answers import Answer, AnswerRow, EvidenceProbability
+from discreet.queries.answers import Answer, AnswerDraws, AnswerRow, EvidenceProbability
 from discreet.queries.regress import Regression
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.external_figures import External
@@ -51,16 +51,24 @@ def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
-def answer_document(answer: Answer) -> Document:
+def answer_document(answer: Answer, *, draws: bool = False) -> Document:
     """Convert an answer to JSON; `read_answer` reads it back.
+
+    Args:
+        answer: the answer.
+        draws: whether to include its numbers in every draw.
 
     Returns:
         "query", "kind", "level", "left_out", "basis", "unmeasured", "prior_only", "assumes", "evidence" (an object or
         None) and "too_rare"; for a query of a number also "unit" and "inside", and "sums" if it was read from sums; for
         an expression of several queries also "unit"; if
         numbers are clipped to bounds that were found also "clipped"; if a number does not concern all records also
-        "concerns"; if laws were sampled also "sampling"; of several evidences "more_evidence"; and
-        "values", the rows, in which an end without bound is None.
+        "concerns"; if laws were sampled also "sampling"; of several evidences "more_evidence";
+        with `draws` a list of the numbers of each row as "draws", in which None is no finite number, and, if they are
+        weighted, "weights"; and "values", the rows, in which an end without bound is None.
+
+    Raises:
+        InputError: draws of an answer that has none.
     """
     document = write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
@@ -70,6 +78,10 @@ def answer_document(answer: Answer) -> Document:
         document |= write_fields(answer, name) if getattr(answer, name) else {}
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
     document |= {"more_evidence": [asdict(each) for each in answer.more_evidence]} if answer.more_evidence else {}
+    if draws:
+        document["draws"] = np.where(np.isfinite(answer.draws), answer.draws, None).tolist()
+        weights = answer.drawn.weights if answer.drawn is not None else None
+        document |= {} if weights is None else {"weights": weights.tolist()}
     rows: list[Document] = [write_dates(row) for row in answer.rows]
     return {**document, "values": [row | {name: None for name in ENDLESS if math.isinf(row[name])} for row in rows]}
 
@@ -85,8 +97,10 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         >>> read_answer(answer_document(answer)) == answer
         True
     """
-    sampling, evidence = document.get("sampling"), document["evidence"]
+    sampling, evidence, draws = document.get("sampling"), document["evidence"], document.get("draws")
+    weights = np.array(document["weights"], np.float64) if "weights" in document else None
     return Answer(
+        drawn=None if draws is None else AnswerDraws(np.array(draws, np.float64), weights),
         rows=tuple(cast(AnswerRow, read_dates(_read_ends(row))) for row in document["values"]),
         more_evidence=tuple(EvidenceProbability(**each) for each in document.get("more_evidence", ())),
         sampling=None if sampling is None else _read_sampling(sampling),

@@ -1261,7 +1261,8 @@ def find_number_law(query: NumberQuery, posterior: NetworkPosterior, inside: Ins
         inside: law inside bins, where there are no sums.
 
     Returns:
-        By released sums where there are some, with the leaves of its ruler as bins; else by the law inside bins. NaN where the evidence is impossible.
+        By released sums where there are some, with the leaves of its ruler as bins; else by the law inside bins. NaN
+        where the evidence is impossible.
     """
     both = condition_on(posterior, query.evidence, False, inside)
     both = both.for_targets(_list_number_targets(query, both), most=ROW_LIMIT)
