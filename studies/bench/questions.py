@@ -213,7 +213,7 @@ def _condition(population: Population, name: str, rng: np.random.Generator) -> t
 
 def _share(form: str, text: str, event: Mask, given: Mask) -> Asked | None:
     """A question for one conditional probability."""
-    if given.mean() < LEAST_EVIDENCE or not LEAST_EVENT < (event & given).mean():
+    if given.mean() < LEAST_EVIDENCE or (event & given).mean() <= LEAST_EVENT:
         return None
     return Asked(form, text, float(event[given].mean()), float("nan"), float((event & given).mean()))
 
@@ -325,7 +325,7 @@ def _coverage(rows: pd.DataFrame) -> str:
 
 def _table(frame: pd.DataFrame, place: Sequence[str], by: str) -> str:
     """Coverage by place and a column."""
-    values = [each for each in _ordered(frame[by])]
+    values = _ordered(frame[by])
     rows = [
         [*map(str, key), *(_coverage(rows[rows[by] == value]) for value in values), _coverage(rows)]
         for key, rows in frame.groupby(list(place), sort=False)

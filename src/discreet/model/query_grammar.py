@@ -38,7 +38,7 @@ OF_TWO = ("covariance", "correlation")
 """Quantities of two numeric variables."""
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|sd|var|cov|cor|median|quantile)\s*\(")
 """Beginning of every query."""
-QUESTION = re.compile(r"[-+*/(\s\d.]*(?:P|MAP|MPE|E|sd|var|cov|cor|median|quantile|N|MI|odds)\s*\(")
+QUESTION = re.compile(r"[-+*/(\s\d.eE]*(?:P|MAP|MPE|E|sd|var|cov|cor|median|quantile|N|MI|odds)\s*\(")
 """Beginning of every question, made of queries or not."""
 QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
 REGRESSION_TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
@@ -582,6 +582,9 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
             number = _read_float(state, schema[name].read_number)
             seen = state if number is None else NumberRange(number, number)
         if seen is None:
+            compares = COMPARED_WITH.fullmatch(name)
+            if compares is not None and name not in schema and compares[1] not in schema:
+                _refuse(text, f"no variable {shown(compares[1])}{did_you_mean(compares[1], schema.names)}")
             _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
         before = observed.get(name)
         if isinstance(before, NumberRange) and isinstance(seen, NumberRange):

@@ -420,12 +420,12 @@ def answer_many(
     check_inside(inside)
     require(not isinstance(queries, str | Query), "answer_many takes a list of queries; answer takes one")
     groups: dict[Observed, dict[str, tuple[PlainQuery, int]]] = {}
-    questions = list[tuple[Query, tuple[PlainQuery, ...]]]()
+    questions = list[tuple[str | Query, Query, tuple[PlainQuery, ...]]]()
     for position, query in enumerate(queries):
         with name_query(position, query):
             parsed = read_query(query, posterior.network.schema)
             atoms = parsed.atoms(posterior.network) if isinstance(parsed, ComposedQuery) else (parsed,)
-        questions.append((parsed, atoms))
+        questions.append((query, parsed, atoms))
         for atom in atoms:
             group = groups.setdefault(tuple(sorted(atom.evidence, key=lambda item: item[0])), {})
             group.setdefault(str(atom), (atom, position))
@@ -435,14 +435,14 @@ def answer_many(
         for evidence, group in groups.items():
             both = condition_on(believed, evidence, predictive, inside)
             for text, (atom, position) in group.items():
-                with name_query(position, questions[position][0]):
+                with name_query(position, questions[position][1]):
                     answers[text] = _answer(atom, both, level, inside, nothing=assume == "nothing")
                 bar(len(answers), sum(map(len, groups.values())))
-    for position, (parsed, atoms) in enumerate(questions):
+    for position, (query, parsed, atoms) in enumerate(questions):
         if isinstance(parsed, ComposedQuery) and str(parsed) not in answers:
-            with name_query(position, parsed):
+            with name_query(position, query):
                 answers[str(parsed)] = _combine(parsed, [answers[str(atom)] for atom in atoms], believed, level)
-    return Answers(answers[str(parsed)] for parsed, _ in questions)
+    return Answers(answers[str(parsed)] for _, parsed, _ in questions)
 
 
 @delegates_to_server

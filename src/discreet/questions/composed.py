@@ -56,9 +56,10 @@ def find_closing(text: str, start: int) -> int:
     return len(text)
 
 
-def check_terms(number: int) -> None:
-    """Refuse a question of more than `MOST_TERMS` terms."""
-    require(number <= MOST_TERMS, f"{number:,} terms are more than the {MOST_TERMS} of a question; ask several")
+def check_terms(text: str, number: int, beyond: int) -> None:
+    """Refuse a question of more than `MOST_TERMS` terms at the position of the first one beyond."""
+    if number > MOST_TERMS:
+        refuse(text, beyond, f"{number:,} terms are more than the {MOST_TERMS} of a question; ask several")
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +165,7 @@ class Atoms:
     def pick(self, draws: Floats) -> Positions:
         """Positions of the draws that count for intervals: those without NaN, resampled by their weights."""
         possible = np.flatnonzero(~np.isnan(draws).any(axis=0))
+        require(possible.size > 0, "the evidence is impossible in every draw; check its states")
         weights = self.weights
         return possible if weights is None else possible[resample(weights[possible])]
 

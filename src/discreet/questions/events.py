@@ -48,6 +48,7 @@ from discreet.queries.credible import credible_interval
 from discreet.queries.query import ROW_LIMIT, find_number_law, noise_share
 from discreet.questions.composed import (
     MOST_NESTED,
+    MOST_TERMS,
     WEAKEST,
     Atoms,
     Composition,
@@ -393,6 +394,8 @@ class Event(Composition):
             weighed = weighed * axes[name].spread(likelihood[axes[name].codes])
         for name, state in self.actions:
             weighed = weighed * axes[name].spread(1.0 * (axes[name].codes == axes[name].variable.code(state)))
+        if not np.any(weighed > 0):
+            self.refuse("the evidence contradicts itself: no joint state of its variables meets it")
         return event, weighed
 
     def _sum_rows(self, cells: Floats, weights: Floats) -> Floats:
@@ -951,7 +954,7 @@ def parse_event(text: str, schema: Schema) -> Query:
     after = reader.read_items() if reader.skip("|") else []
     if reader.at < len(reader.tokens):
         reader.refuse(f"did not expect {shown(reader.peek())}")
-    check_terms(reader.terms)
+    check_terms(text, reader.terms, reader.beyond)
     if word == "N" and after:
         refuse(text, head.end(), "N counts records: write N(A=a, C=c), with a comma for the bar")
     event = reader.join(before, after, head.start(1))
@@ -1009,7 +1012,7 @@ class _EventText:
     def __init__(self, text: str, schema: Schema, start: int, end: int) -> None:
         self.text, self.schema, self.end = text, schema, end
         self.tokens: list[re.Match[str]] = []
-        self.at = self.terms = 0
+        self.at = self.terms = self.beyond = 0
         self.share: float | None = None
         while (match := TOKEN.match(text, start, end)) is not None:
             self.tokens.append(match)
@@ -1147,9 +1150,14 @@ class _EventText:
             self.refuse(f"a condition is missing{f' before {shown(token)}' if token else ''}")
         return self.text[self._start(start) : self.tokens[self.at - 1].end()], start
 
+    def _count(self) -> None:
+        """Count a term, and keep the position of the first one beyond `MOST_TERMS`."""
+        self.terms += 1
+        self.beyond = self.beyond if self.terms > MOST_TERMS + 1 else self._start(self.at)
+
     def _read_leaf(self) -> _Part:
         """Read a name, a state, a number, a comparison, a set of states or likelihoods."""
-        self.terms += 1
+        self._count()
         text, start = self._read_span("or and not , | ( ) { } ~")
         bare = text[1:-1] if re.fullmatch('"[^"]*"', text) else text
         if self.peek() == "in" and self.peek(1) == "{":
@@ -1181,7 +1189,7 @@ class _EventText:
 
     def _read_action(self) -> _Action:
         """Read `do(NAME=STATE)`."""
-        self.terms += 1
+        self._count()
         self.at += 2
         text, start = self._read_span(") | { } ~ (")
         if self.peek() != ")":
@@ -1202,7 +1210,7 @@ class _EventText:
         """Read states up to a closing bracket, with their likelihoods if they have some."""
         variable, states = self.schema[name], list[tuple[str, float]]()
         while True:
-            self.terms += 1
+            self._count()
             text, start = self._read_span(", } | { ) (")
             weight = 1.0
             if weighed:

@@ -132,7 +132,7 @@ def ask_queries(reading: ServedPosterior, request: QueryRequest) -> Question:
     how: Any = {name: getattr(request, name) for name in ("level", "predictive", "assume", "inside")}
 
     def make() -> ResponseBody:
-        return _write_answers(reading, posterior, answer_many(posterior, queries, **how), request)
+        return _write_answers(reading, posterior, answer_many(posterior, request.q, **how), request)
 
     def work() -> float:
         bounds = request.assume == "nothing"
