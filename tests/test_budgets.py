@@ -26,14 +26,14 @@ PACKS = {
     "discovery": 1_560,
     "deciding": 560,
     "predicting": 350,
-    "reporting": 870,
-    "questions": 1_160,
+    "reporting": 920,
+    "questions": 1_310,
     "latent": 660,
     "accuracy": 490,
     "designs": 3_430,
     "research": 5_100,
     "evidence": 1_390,
-    "server": 3_800,
+    "server": 3_820,
     "estimators": 2_610,
 }
 """Lines of code, without docstrings, comments and empty lines: who explains less must not gain by it. Files that one

@@ -159,7 +159,7 @@ def parse(posterior: PosteriorDraws, text: str, position: int = 0, number: int =
 
 def _ask_numbers(reading: ServedPosterior, request: QueryRequest) -> Question:
     """Ask for all coefficients of a regression, or all parameters of a family."""
-    if request.predictive or request.assume is not None or request.missing is not None:
+    if request.predictive or request.draws or request.assume is not None or request.missing is not None:
         raise InputError("coefficients and parameters have no option but level and format; leave the others out")
 
     def make() -> ResponseBody:
