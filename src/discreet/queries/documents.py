@@ -79,7 +79,9 @@ def answer_document(answer: Answer, *, draws: bool = False) -> Document:
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
     document |= {"more_evidence": [asdict(each) for each in answer.more_evidence]} if answer.more_evidence else {}
     if draws:
-        document["draws"] = np.where(np.isfinite(answer.draws), answer.draws, None).tolist()
+        document["draws"] = [
+            [number if math.isfinite(number) else None for number in row] for row in answer.draws.tolist()
+        ]
         weights = answer.drawn.weights if answer.drawn is not None else None
         document |= {} if weights is None else {"weights": weights.tolist()}
     rows: list[Document] = [write_dates(row) for row in answer.rows]

@@ -1135,7 +1135,8 @@ def _find_extreme_laws(query: NumberQuery, both: ConditionedPosterior) -> tuple[
     ends = bound_event(beyond, beyond[0], [each.part_ends() for each in both.observed])
     if query.quantity in ("sd", "variance"):
         ends = (np.zeros_like(ends[0]), np.full_like(ends[1], 0.5))
-        ends[0][0] = ends[1][0] = 1.0
+    # All numbers lie beyond the first edge, also where no record need be among those observed.
+    ends[0][0] = ends[1][0] = 1.0
     return tuple(  # type: ignore[return-value]
         BinLaw.of_bins(variable, np.maximum(-np.diff(shares, axis=0, append=0.0), 0.0), "uniform") for shares in ends
     )

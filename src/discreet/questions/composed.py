@@ -82,8 +82,11 @@ class Values:
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Least and largest values in every draw."""
-        return (self.draws, self.draws) if self.ends is None else self.ends
+        """Least and largest values in every draw, within the scale: by rounding, or loose bounds, they may be beyond."""
+        if self.ends is None:
+            return self.draws, self.draws
+        low, high = (np.clip(side, *self.scale) for side in self.ends)
+        return low, high
 
     def interval(self, level: float, chosen: Positions) -> tuple[Floats, Floats]:
         """Intervals of all rows, over some draws; see `scaled_interval`."""
