@@ -644,7 +644,7 @@ class Mixture(Composition):
         """
         assert self.asked.at is not None
         seen = self._list_states(atoms.posterior.network)
-        (inside,) = {atoms.answers[str(each["quantile"])].inside for each in map(self._moments, seen)}
+        inside = next(answer.inside for answer in atoms.answers.values() if answer.inside is not None)
         laws = [find_number_law(replace(self.asked, evidence=each), atoms.posterior, inside) for each in seen]
         numbers, bins = find_mixed_quantile(laws, shares, self.asked.at)
         lows, highs = _stack_ends(quantiles)
