@@ -82,7 +82,7 @@ class Values:
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Least and largest values in every draw, within the scale: by rounding, or loose bounds, they may be beyond."""
+        """Least and largest values in every draw, within the scale; by loose bounds they may be beyond."""
         if self.ends is None:
             return self.draws, self.draws
         low, high = (np.clip(side, *self.scale) for side in self.ends)

@@ -489,27 +489,27 @@ class Mixture(Composition):
     """A quantity of numbers given an event: that of the mixture of their laws in the event's states.
 
     Args:
-        asked: the quantity, without evidence.
+        query: the quantity, without evidence.
         event: the evidence, with the variables whose states are mixed; it asks for nothing.
     """
 
-    asked: NumberQuery
+    query: NumberQuery
     event: Event
 
     def __str__(self) -> str:
         """Write it so that it reads back."""
-        head, share = str(self.asked).partition("(")[0], () if self.asked.at is None else (f"{self.asked.at:.15g}",)
+        head, share = str(self.query).partition("(")[0], () if self.query.at is None else (f"{self.query.at:.15g}",)
         return self.event.write(head, (*self._names, *share))
 
     @property
     def _names(self) -> Scope:
         """The numbers that it is of."""
-        return tuple(name for name, _ in self.asked.targets)
+        return tuple(name for name, _ in self.query.targets)
 
     @property
     def unit(self) -> str:  # type: ignore[override]
         """Its unit."""
-        return f"number of {self.asked.variable}" if self.asked.second is None else self.asked.quantity
+        return f"number of {self.query.variable}" if self.query.second is None else self.query.quantity
 
     def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
         """List the queries of the event, and those of the numbers in each of its states."""
@@ -537,14 +537,14 @@ class Mixture(Composition):
         is_open = drawn.ends is not None or any(axis.cuts for axis in axes.values())
         atoms.assumes.extend(LAWS.format(_quote(axis.variable.name)) for axis in axes.values() if axis.cuts)
         atoms.assumes.extend(CAUSES.format(f"do({name}={state})") for name, state in self.event.actions)
-        quantity = "" if self.asked.at is None else f" {self.asked.at:.15g}"
-        with_second = "" if self.asked.second is None else f" with {self.asked.second}"
-        state = {self.asked.variable: f"{self.asked.quantity}{quantity}{with_second}"}
-        if self.asked.at is not None:
+        quantity = "" if self.query.at is None else f" {self.query.at:.15g}"
+        with_second = "" if self.query.second is None else f" with {self.query.second}"
+        state = {self.query.variable: f"{self.query.quantity}{quantity}{with_second}"}
+        if self.query.at is not None:
             return self._mix_quantiles(atoms, state, shares[0], moments["quantile"], is_open)
         mixed = [self._mix(part, side) for part, side in zip(shares, sides, strict=False)]
-        ends = None if self.asked.second else self._bound(shares[0], moments, mixed[0], is_open)
-        return Values((state,), mixed[0], scale_of(self.asked.quantity), ends, mixed[1] if mixed[1:] else None)
+        ends = None if self.query.second else self._bound(shares[0], moments, mixed[0], is_open)
+        return Values((state,), mixed[0], scale_of(self.query.quantity), ends, mixed[1] if mixed[1:] else None)
 
     def _choose(self, axes: Mapping[str, _Axis]) -> tuple[npt.NDArray[np.intp], Floats]:
         """Find the joint states of the event, as positions among all parts, and the likelihoods of all.
@@ -567,8 +567,8 @@ class Mixture(Composition):
             InputError: more than `MOST_MIXED`; or a divided bin, of two numbers.
         """
         axes = self.event.axes(network)
-        if self.asked.second is not None and any(axis.cuts for axis in axes.values()):
-            self.event.refuse(f"{self.asked.quantity}s take comparisons at the edges of bins only; compare with one")
+        if self.query.second is not None and any(axis.cuts for axis in axes.values()):
+            self.event.refuse(f"{self.query.quantity}s take comparisons at the edges of bins only; compare with one")
         evidence = list[Observed]()
         for position in self._choose(axes)[0]:
             parts = np.unravel_index(position, [len(axis.codes) for axis in axes.values()])
@@ -578,30 +578,30 @@ class Mixture(Composition):
 
     def _moments(self, seen: Observed) -> dict[str, NumberQuery]:
         """The queries of the numbers given one state of the event, by the names of what they are of."""
-        asked = replace(self.asked, evidence=seen)
-        if asked.at is not None:
-            return {"quantile": asked}
+        query = replace(self.query, evidence=seen)
+        if query.at is not None:
+            return {"quantile": query}
         queries = {f"mean {name}": NumberQuery("mean", name, None, seen) for name in self._names}
-        if asked.quantity not in ("mean", "covariance"):
+        if query.quantity not in ("mean", "covariance"):
             queries |= {f"variance {name}": NumberQuery("variance", name, None, seen) for name in self._names}
-        return queries if asked.second is None else {**queries, "covariance": replace(asked, quantity="covariance")}
+        return queries if query.second is None else {**queries, "covariance": replace(query, quantity="covariance")}
 
     def _mix(self, shares: Floats, moments: Mapping[str, Floats]) -> Floats:
         """Compute the quantity of the mixture from moments in each state, shape `(states, draws)`: `(1, draws)`."""
         means = {name: _average(shares, moments[f"mean {name}"]) for name in self._names}
-        if self.asked.quantity == "mean":
-            return means[self.asked.variable]
+        if self.query.quantity == "mean":
+            return means[self.query.variable]
         apart = {name: moments[f"mean {name}"] - mean for name, mean in means.items()}
         variances = [
             _average(shares, moments[f"variance {name}"] + apart[name] ** 2)
             for name in self._names
-            if self.asked.quantity != "covariance"
+            if self.query.quantity != "covariance"
         ]
-        if self.asked.second is None:
-            return np.sqrt(variances[0]) if self.asked.quantity == "sd" else variances[0]
+        if self.query.second is None:
+            return np.sqrt(variances[0]) if self.query.quantity == "sd" else variances[0]
         first, second = apart.values()
         covariance = _average(shares, moments["covariance"] + first * second)
-        if self.asked.quantity == "covariance":
+        if self.query.quantity == "covariance":
             return covariance
         return np.clip(covariance / np.sqrt(np.maximum(variances[0] * variances[1], np.finfo(float).tiny)), -1.0, 1.0)
 
@@ -614,18 +614,18 @@ class Mixture(Composition):
         distance from any point. Where the states' probabilities are open, too, it is at most the largest variance and a
         quarter of the square of the means' range.
         """
-        lows, highs = _stack_ends(moments[f"mean {self.asked.variable}"])
+        lows, highs = _stack_ends(moments[f"mean {self.query.variable}"])
         least, most = (np.min(lows, axis=0)[None], np.max(highs, axis=0)[None])
-        if self.asked.quantity == "mean":
+        if self.query.quantity == "mean":
             return (least, most) if is_open else (_average(shares, lows), _average(shares, highs))
-        few, many = _stack_ends(moments[f"variance {self.asked.variable}"])
+        few, many = _stack_ends(moments[f"variance {self.query.variable}"])
         if is_open:
             low, high = np.min(few, axis=0)[None], np.max(many, axis=0)[None] + (most - least) ** 2 / 4
         else:
             middle = _average(shares, (lows + highs) / 2)
             low = _average(shares, few)
             high = _average(shares, many + np.maximum(np.abs(lows - middle), np.abs(highs - middle)) ** 2)
-        if self.asked.quantity == "sd":
+        if self.query.quantity == "sd":
             low, high = np.sqrt(low), np.sqrt(high)
         return np.minimum(low, mixed), np.maximum(high, mixed)
 
@@ -642,11 +642,11 @@ class Mixture(Composition):
         It lies between those in the states. Where the states' probabilities are known and no comparison is plain
         evidence, the bin in which it lies is known, too.
         """
-        assert self.asked.at is not None
+        assert self.query.at is not None
         seen = self._list_states(atoms.posterior.network)
         inside = next(answer.inside for answer in atoms.answers.values() if answer.inside is not None)
-        laws = [find_number_law(replace(self.asked, evidence=each), atoms.posterior, inside) for each in seen]
-        numbers, bins = find_mixed_quantile(laws, shares, self.asked.at)
+        laws = [find_number_law(replace(self.query, evidence=each), atoms.posterior, inside) for each in seen]
+        numbers, bins = find_mixed_quantile(laws, shares, self.query.at)
         lows, highs = _stack_ends(quantiles)
         lows, highs = (np.where(shares > 0, side, np.nan) for side in (lows, highs))
         low, high = np.nanmin(lows, axis=0), np.nanmax(highs, axis=0)
@@ -986,8 +986,8 @@ def _read_quantity(word: str, share: float | None, event: Event, schema: Schema)
         conditions = [*(_literal(name, seen) for name, seen in ranges), *_split_and(event.given)]
         event = replace(event, plain=tuple(each for each in event.plain if each not in ranges), given=_join(conditions))
     at = 0.5 if word == "median" else share
-    asked = NumberQuery(quantity, names[0], at, (), names[1] if of_two else None)
-    return Mixture(asked, replace(event, free=()))
+    query = NumberQuery(quantity, names[0], at, (), names[1] if of_two else None)
+    return Mixture(query, replace(event, free=()))
 
 
 def _plain(event: Event) -> Composition:

@@ -265,9 +265,9 @@ def _describe_combined(combined: Combined, name: str) -> dict[str, Any]:
         })  # fmt: skip
     public = "" if combined.public is None else ", and public records are counted beside them"
     ids = ", ".join(part.id for part in combined.parts)
-    what = "Private releases" if combined.releases else "Figures by others"
+    heading = "Private releases" if combined.releases else "Figures by others"
     return {
-        "title": f"{what} of {_name_first(combined.network.nodes, 3, 'variable')}",
+        "title": f"{heading} of {_name_first(combined.network.nodes, 3, 'variable')}",
         "id": combined.id,
         "private": combined.private,
         "lead": f"{with_noun(len(combined.parts), 'document')} on {with_noun(number, 'data set')}{public}",
