@@ -33,7 +33,7 @@ PACKS = {
     "designs": 3_430,
     "research": 5_220,
     "evidence": 1_390,
-    "server": 3_800,
+    "server": 3_820,
     "estimators": 2_610,
 }
 """Lines of code, without docstrings, comments and empty lines: who explains less must not gain by it. Files that one

@@ -270,8 +270,8 @@ def test_what_is_no_report_is_refused() -> None:
     made = released(promised("replace"))
     with pytest.raises(dc.InputError, match="html or markdown"):
         dc.report(made, form="pdf")  # type: ignore[arg-type]
-    with pytest.raises(dc.InputError, match="one by one"):
-        dc.report(dc.combine(made, data="same"))  # type: ignore[arg-type]
+    with pytest.raises(dc.InputError, match="a release or combined releases were expected, not str"):
+        dc.report("release.json")  # type: ignore[arg-type]
     other = released(promised("replace"), (dc.Variable("x", ("n", "y")),)).posterior(draws=50, rng=1)
     with pytest.raises(dc.InputError, match="another network"):
         dc.report(made, posterior=other)

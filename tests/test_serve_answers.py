@@ -73,11 +73,13 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
 
 CALLS: dict[str, list[dict[str, Any]]] = {
     "releases": [{}], "healthz": [{}], "metrics": [{}], "document": [{}], "fit": [{}], "explain": [{}, {"q": ["P(c)"]}],
-    "marginals": [{}, {"e": ["a=yes", "b=no"], "predictive": True}, {"format": "csv"}],
+    "marginals": [{}, {"e": ["a=yes"], "draws": True, "predictive": True},
+                  {"e": ["a=yes", "b=no"], "predictive": True}, {"format": "csv"}],
     "post_marginals": [{}, {"e": ["a=yes"], "level": 0.5}, {"format": "csv"}],
     "query": [{}, {"q": ["P(c | a=yes)", "MAP(b)", "MPE(| a=no)", "P(b, c)"]}, {"q": ["P(a, c)"], "assume": "nothing"},
               {"q": ["P(c)"], "format": "csv"}],
-    "post_query": [{}, {"q": ["P(b, c)"], "assume": "robust"}, {"q": ["P(c)"], "format": "csv"}],
+    "post_query": [{}, {"q": ["P(c=yes | a=yes) / P(c=yes | a=no)", "P(b)"], "draws": True},
+                   {"q": ["P(b, c)"], "assume": "robust"}, {"q": ["P(c)"], "format": "csv"}],
     "predict": [{"records": [{"a": "yes"}, {}], "target": "c"}, {"records": {"a": ["no", None]}, "target": "b"}],
     "decide": [{"query": "P(c)", "payoffs": {"go": {"no": 0, "yes": 1}}, "bounds": [0, 2]},
                *({"quantity": "P(c=yes)", "loss": loss} for loss in ("squared", "absolute", "interval:0.9"))],
@@ -121,7 +123,7 @@ def test_so_do_regressions_and_numbers(caller: Caller) -> None:
 
 def test_so_does_what_is_refused(caller: Caller) -> None:
     for operation, release, said, status in (
-        ("query", NETWORK, {"q": "P(z)"}, 400), ("fit", "nobody", {}, 404), ("report", "combined", {}, 400),
+        ("query", NETWORK, {"q": "P(z)"}, 400), ("fit", "nobody", {}, 404), ("explain", "census", {}, 400),
         ("synthetic", NETWORK, {"n": 10**9}, 422),
     ):  # fmt: skip
         assert caller.call(operation, release, **said)[0].status == status

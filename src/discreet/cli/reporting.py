@@ -36,8 +36,9 @@ def report(
 ) -> None:
     """Write a report of a release for people, as a page of HTML or Markdown.
 
-    It states the guarantee in words, its price, and all variables with their intervals. It is computed from the release
-    alone, may be published with it, and spends no budget.
+    It states the guarantee in words, its price, and all variables with their intervals. Of combined releases it states
+    what each spent, and what those of the same records reveal together. It is computed from the releases alone, may be
+    published with them, and spends no budget.
 
     Example:
         discreet report release.json --output report.html --account patients
@@ -47,16 +48,15 @@ def report(
         raise InputError(f"a report is a .html or .md file, not {output.suffix!r}")
     check_output(output, replace)
     evidence, stored = load_source(release)
-    single = evidence.one_release
-    if single is None:
-        raise InputError("a report is of one release: give the combined releases one by one")
+    if account is not None and evidence.one_release is None:
+        raise InputError("a balance is of one release's account: leave out --account for combined releases")
     how = Drawing(draws=draws, seed=seed)
     check_draws(how.with_stored(stored), level)
-    balance = None if account is None else _find_balance(single, account, ledger)
+    balance = None if account is None else _find_balance(evidence.one_release, account, ledger)
     readable = posterior_kind(evidence) in ("network", "family")
     posterior = posterior_of(evidence, how, None, stored) if readable else None
     text = dc.report(
-        single,
+        evidence,
         posterior=posterior,
         form=form,
         balance=balance,

@@ -277,10 +277,8 @@ class BinLaw:
         shares, mean = np.diff(self.below, axis=0), self.mean()
         low, high = self.lowest[:, None], self.highest[:, None]
         points = np.linspace(self.lowest[0], self.highest[-1], ENDS_TRIED)
-        nearest = min(
-            ((shares * np.maximum(np.maximum(low - at, at - high), 0.0) ** 2).sum(axis=0) for at in points),
-            key=lambda squares: float(squares.mean()),
-        )
+        squares = [(shares * np.maximum(np.maximum(low - at, at - high), 0.0) ** 2).sum(axis=0) for at in points]
+        nearest = np.min(squares, axis=0)
         return nearest, (shares * np.maximum(np.abs(low - mean), np.abs(high - mean)) ** 2).sum(axis=0)
 
     def mean_ends(self) -> tuple[Floats, Floats]:

@@ -38,7 +38,7 @@ OF_TWO = ("covariance", "correlation")
 """Quantities of two numeric variables."""
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|sd|var|cov|cor|median|quantile)\s*\(")
 """Beginning of every query."""
-QUESTION = re.compile(r"[-+*/(\s\d.]*(?:P|MAP|MPE|E|sd|var|cov|cor|median|quantile|N|MI|odds)\s*\(")
+QUESTION = re.compile(r"[-+*/(\s\d.eE]*(?:P|MAP|MPE|E|sd|var|cov|cor|median|quantile|N|MI|odds)\s*\(")
 """Beginning of every question, made of queries or not."""
 QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
 REGRESSION_TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
@@ -369,12 +369,19 @@ def parse_query(text: str, schema: Schema) -> Query:
     """
     at_most(QUERY_CHARACTERS, text, "characters of a query")
     try:
-        return _parse_plain(text, schema)
+        query = _parse_plain(text, schema)
+        if not (isinstance(query, NumberQuery) and query.second and _has_range(query.evidence)):
+            return query
     except InputError:
         if not (re.search(r"\w\s*\(", text) and COMPOSED.search(re.sub(r'"[^"]*"', "_", text))):
             raise
     composed: Query = above("Query.of_question")(text, schema)
     return composed
+
+
+def _has_range(evidence: Observed) -> bool:
+    """True if a comparison is evidence, given which the covariance of numbers is composed."""
+    return any(isinstance(seen, NumberRange) and not seen.value for _, seen in evidence)
 
 
 def _parse_plain(text: str, schema: Schema) -> PlainQuery:
@@ -575,6 +582,9 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
             number = _read_float(state, schema[name].read_number)
             seen = state if number is None else NumberRange(number, number)
         if seen is None:
+            compares = COMPARED_WITH.fullmatch(name)
+            if compares is not None and name not in schema and compares[1] not in schema:
+                _refuse(text, f"no variable {shown(compares[1])}{did_you_mean(compares[1], schema.names)}")
             _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
         before = observed.get(name)
         if isinstance(before, NumberRange) and isinstance(seen, NumberRange):

@@ -14,7 +14,7 @@ from discreet.model.network import Network
 from discreet.model.number_types import read_dates, write_dates
 from discreet.posterior.fit_check import GoodnessOfFit, check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.queries.answers import Answer, AnswerRow, EvidenceProbability
+from discreet.queries.answers import Answer, AnswerDraws, AnswerRow, EvidenceProbability
 from discreet.queries.regress import Regression
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.external_figures import External
@@ -51,15 +51,23 @@ def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
-def answer_document(answer: Answer) -> Document:
+def answer_document(answer: Answer, *, draws: bool = False) -> Document:
     """Convert an answer to JSON; `read_answer` reads it back.
+
+    Args:
+        answer: the answer.
+        draws: whether to include its numbers in every draw.
 
     Returns:
         "query", "kind", "level", "left_out", "basis", "unmeasured", "prior_only", "assumes", "evidence" (an object or
         None) and "too_rare"; for a query of a number also "unit" and "inside", and for an expression of several queries
         "unit"; "sums", "clipped" and "concerns", each where it is not empty; "sampling" if laws were sampled;
         "more_evidence" if there are several evidences; and "values", the rows, in which an end without bound is None,
-        and which have "dates", their numbers as text, if these are dates. Draws are not written.
+        and which have "dates", their numbers as text, if these are dates; with `draws`
+        also "draws", for each row its numbers in every draw (None if not finite), and "weights" if they have some.
+
+    Raises:
+        InputError: draws of an answer that has none.
     """
     document = write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
@@ -69,6 +77,12 @@ def answer_document(answer: Answer) -> Document:
         document |= write_fields(answer, name) if getattr(answer, name) else {}
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
     document |= {"more_evidence": [asdict(each) for each in answer.more_evidence]} if answer.more_evidence else {}
+    if draws:
+        document["draws"] = [
+            [number if math.isfinite(number) else None for number in row] for row in answer.draws.tolist()
+        ]
+        weights = answer.drawn.weights if answer.drawn is not None else None
+        document |= {} if weights is None else {"weights": weights.tolist()}
     rows: list[Document] = [write_dates(row) for row in answer.rows]
     return {**document, "values": [row | {name: None for name in ENDLESS if math.isinf(row[name])} for row in rows]}
 
@@ -85,8 +99,10 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         >>> read_answer(answer_document(answer)) == answer
         True
     """
-    sampling, evidence = document.get("sampling"), document["evidence"]
+    sampling, evidence, draws = document.get("sampling"), document["evidence"], document.get("draws")
+    weights = np.array(document["weights"], np.float64) if "weights" in document else None
     return Answer(
+        drawn=None if draws is None else AnswerDraws(np.array(draws, np.float64), weights),
         rows=tuple(cast(AnswerRow, read_dates(_read_ends(row))) for row in document["values"]),
         more_evidence=tuple(EvidenceProbability(**each) for each in document.get("more_evidence", ())),
         sampling=None if sampling is None else _read_sampling(sampling),

@@ -366,7 +366,8 @@ def answer(
     parsed = read_query(query, schema)
     if isinstance(parsed, ComposedQuery):
         how: Any = {"level": level, "predictive": predictive, "assume": assume, "inside": inside}
-        return _combine(parsed, answer_many(posterior, parsed.atoms(posterior.network), **how), posterior, level)
+        atoms = answer_many(posterior, parsed.atoms(posterior.network), **how)
+        return _combine(parsed, atoms, _apply_assumption(posterior, assume, predictive), level)
     with under_way("answering"):
         both = condition_on(_apply_assumption(posterior, assume, predictive), parsed.evidence, predictive, inside)
         return _answer(parsed, both, level, inside, nothing=assume == "nothing")
@@ -419,12 +420,12 @@ def answer_many(
     check_inside(inside)
     require(not isinstance(queries, str | Query), "answer_many takes a list of queries; answer takes one")
     groups: dict[Observed, dict[str, tuple[PlainQuery, int]]] = {}
-    questions = list[tuple[Query, tuple[PlainQuery, ...]]]()
+    questions = list[tuple[str | Query, Query, tuple[PlainQuery, ...]]]()
     for position, query in enumerate(queries):
         with name_query(position, query):
             parsed = read_query(query, posterior.network.schema)
             atoms = parsed.atoms(posterior.network) if isinstance(parsed, ComposedQuery) else (parsed,)
-        questions.append((parsed, atoms))
+        questions.append((query, parsed, atoms))
         for atom in atoms:
             group = groups.setdefault(tuple(sorted(atom.evidence, key=lambda item: item[0])), {})
             group.setdefault(str(atom), (atom, position))
@@ -434,14 +435,14 @@ def answer_many(
         for evidence, group in groups.items():
             both = condition_on(believed, evidence, predictive, inside)
             for text, (atom, position) in group.items():
-                with name_query(position, questions[position][0]):
+                with name_query(position, questions[position][1]):
                     answers[text] = _answer(atom, both, level, inside, nothing=assume == "nothing")
                 bar(len(answers), sum(map(len, groups.values())))
-    for position, (parsed, atoms) in enumerate(questions):
+    for position, (query, parsed, atoms) in enumerate(questions):
         if isinstance(parsed, ComposedQuery) and str(parsed) not in answers:
-            with name_query(position, parsed):
-                answers[str(parsed)] = _combine(parsed, [answers[str(atom)] for atom in atoms], posterior, level)
-    return Answers(answers[str(parsed)] for parsed, _ in questions)
+            with name_query(position, query):
+                answers[str(parsed)] = _combine(parsed, [answers[str(atom)] for atom in atoms], believed, level)
+    return Answers(answers[str(parsed)] for _, parsed, _ in questions)
 
 
 @delegates_to_server
@@ -1178,7 +1179,8 @@ def _find_extreme_laws(query: NumberQuery, both: ConditionedPosterior) -> tuple[
     ends = bound_event(beyond, beyond[0], [each.part_ends() for each in both.observed])
     if query.quantity in ("sd", "variance"):
         ends = (np.zeros_like(ends[0]), np.full_like(ends[1], 0.5))
-        ends[0][0] = ends[1][0] = 1.0
+    # All numbers lie beyond the first edge, also where no record need be among those observed.
+    ends[0][0] = ends[1][0] = 1.0
     return tuple(  # type: ignore[return-value]
         BinLaw.of_bins(variable, np.maximum(-np.diff(shares, axis=0, append=0.0), 0.0), "uniform") for shares in ends
     )
@@ -1305,18 +1307,19 @@ def find_number(query: NumberQuery, posterior: NetworkPosterior) -> Floats:
     return number_draws(query, find_number_law(query, posterior))[0]
 
 
-def find_number_law(query: NumberQuery, posterior: NetworkPosterior) -> BinLaw:
+def find_number_law(query: NumberQuery, posterior: NetworkPosterior, inside: Inside = "log-linear") -> BinLaw:
     """Find the law of the number that a query asks for in every draw.
 
     Args:
         query: query for one number, which fits the posterior's schema.
         posterior: draws.
+        inside: law inside bins, where there are no sums.
 
     Returns:
-        By released sums where there are some, with the leaves of its ruler as bins; else by the log-linear law inside
-        bins. NaN where the evidence is impossible.
+        By released sums where there are some, with the leaves of its ruler as bins; else by the law inside bins. NaN
+        where the evidence is impossible.
     """
-    both = condition_on(posterior, query.evidence, predictive=False)
+    both = condition_on(posterior, query.evidence, False, inside)
     both = both.for_targets(_list_number_targets(query, both), most=ROW_LIMIT)
     shares, both = _draw_probabilities(query.bins, both)
-    return _find_number_law(query, both, shares, "log-linear")
+    return _find_number_law(query, both, shares, inside)

@@ -73,9 +73,10 @@ def find_closing(text: str, start: int) -> int:
     return len(text)
 
 
-def check_terms(number: int) -> None:
-    """Raise an InputError for a question of more than MOST_TERMS terms."""
-    require(number <= MOST_TERMS, f"{number:,} terms are more than the {MOST_TERMS} of a question; ask several")
+def check_terms(text: str, number: int, beyond: int) -> None:
+    """Refuse a question of more than `MOST_TERMS` terms at the position of the first one beyond."""
+    if number > MOST_TERMS:
+        refuse(text, beyond, f"{number:,} terms are more than the {MOST_TERMS} of a question; ask several")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +99,11 @@ class Values:
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Least and largest values in every draw, shape `(rows, draws)` each; the draws twice if no law matters."""
-        return (self.draws, self.draws) if self.ends is None else self.ends
+        """Least and largest values in every draw, within the scale; by loose bounds they may be beyond."""
+        if self.ends is None:
+            return self.draws, self.draws
+        low, high = (np.clip(side, *self.scale) for side in self.ends)
+        return low, high
 
     def interval(self, level: float, chosen: Positions) -> tuple[Floats, Floats]:
         """Compute the intervals of all rows over some draws, which hold for every law inside bins.
@@ -202,6 +206,7 @@ class Atoms:
             Positions in ascending order; with weights they are resampled (`resample`), so that some are repeated.
         """
         possible = np.flatnonzero(~np.isnan(draws).any(axis=0))
+        require(possible.size > 0, "the evidence is impossible in every draw; check its states")
         weights = self.weights
         return possible if weights is None else possible[resample(weights[possible])]
 
@@ -266,11 +271,15 @@ class Single(Composition):
         drawn, answer = atoms.drawn(self.query), atoms.answers[str(self.query)]
         scale = (0.0, 1.0)
         if isinstance(self.query, NumberQuery) and self.query.kind not in ("marginal", "conditional"):
-            positive = self.query.quantity in ("sd", "variance")
-            limit = 1.0 if self.query.quantity == "correlation" else math.inf
-            scale = (0.0 if positive else -limit, limit)
+            scale = scale_of(self.query.quantity)
         states = tuple(row["state"] for row in answer.rows)
         return Values(states, drawn.values, scale, drawn.ends, drawn.replicates)
+
+
+def scale_of(quantity: str) -> tuple[float, float]:
+    """The least and the largest value of a quantity of numbers."""
+    limit = 1.0 if quantity == "correlation" else math.inf
+    return (0.0 if quantity in ("sd", "variance") else -limit, limit)
 
 
 # ------------------------------------------------------------------------------------------------------------- answers

@@ -1,6 +1,7 @@
 """Events inside one query: `in {..}`, `or`, `and`, `not`, counts, information, actions and uncertain evidence.
 
-    P(A=a or B=b | C in {c, d})    probability of an event, given another one; also E(X | ...)
+    P(A=a or B=b | C in {c, d})    probability of an event, given another one
+    sd(X | A=a or B=b)             quantity of numbers given an event; also E, var, median, quantile, cov and cor
     P(A | B ~ {b: 4, c: 1})        evidence that is four times as likely in b as in c
     P(A | do(B=b))                 probability if b were brought about
     N(A=a, C=c)                    number of the release's records
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -25,8 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shown
+from discreet.inference.bin_laws import BinLaw
 from discreet.model.network import Network
 from discreet.model.query_grammar import (
+    HEADS,
+    OF_TWO,
     AnyOf,
     NumberQuery,
     NumberRange,
@@ -39,11 +43,12 @@ from discreet.model.query_grammar import (
 from discreet.model.schema import Schema, Scope, Variable
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.queries.answers import EvidenceProbability
+from discreet.queries.answers import AnswerDraws, EvidenceProbability
 from discreet.queries.credible import credible_interval
-from discreet.queries.query import ROW_LIMIT, noise_share
+from discreet.queries.query import ROW_LIMIT, find_number_law, noise_share
 from discreet.questions.composed import (
     MOST_NESTED,
+    MOST_TERMS,
     WEAKEST,
     Atoms,
     Composition,
@@ -52,14 +57,19 @@ from discreet.questions.composed import (
     check_terms,
     find_closing,
     refuse,
+    scale_of,
 )
 from discreet.util.arrays import Floats
 from discreet.util.similar import did_you_mean
 
 MOST_MIXED = 32
-"""Most joint states of an event that the mean of a number is computed given: each is a query."""
+"""Most joint states of an event that numbers are computed given: each is a query, or several."""
+BISECTIONS = 50
+"""Steps that find a quantile inside a bin: up to 1e-15 of its width."""
 TOKEN = re.compile(r'\s*(?:(?P<quoted>"[^"]*")|(?P<mark>[,|(){}~])|(?P<word>[^\s",|(){}~]+))')
 HEAD = re.compile(r"\s*([A-Za-z]+)\s*\(")
+QUANTITIES = {**HEADS, "median": "quantile", "quantile": "quantile"}
+"""Quantity of numbers by the word that begins its query."""
 SPECIAL = re.compile(r"[,|=(){}:~<>]|^\s|\s$|\b(?:or|and|not|in|do)\b")
 """Marks and words for which a name or a state is quoted."""
 LAWS = "the records of a bin that {} divides are spread alike over all states of the other variables"
@@ -96,6 +106,12 @@ class _Axis:
             The parts at this axis' position and length 1 at the other axes; then the draws, if there are any.
         """
         return truth.reshape(*(-1 if at == self.position else 1 for at in range(self.number)), *truth.shape[1:])
+
+    def observe(self, part: int) -> str | NumberRange:
+        """The evidence that a record lies in a part: its state, or the range of its numbers in a divided bin."""
+        low, high = self.edges[part].tolist()
+        divided = np.count_nonzero(self.codes == self.codes[part]) > 1
+        return NumberRange(low, high, below=True) if divided else self.variable.states[self.codes[part]]
 
     @property
     def cuts(self) -> list[float]:
@@ -304,14 +320,15 @@ class Event(Composition):
         return Probability(tuple((name, None) for name in self.names(network)), self.plain)
 
     def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
-        """List the query of the joint probabilities (`base`), then one for the share beyond each dividing number.
+        """List the query of the joint probabilities, and those of the numbers that divide bins."""
+        self.check_actions(
+            network, {*self.free, *(literal.name for literal in (self.event.literals() if self.event else ()))}
+        )
+        return (self.base(network), *self.list_shares(network))
 
-        Raises:
-            InputError: actions whose effect the network does not tell, or too many joint states.
-        """
-        self._check_actions(network)
-        cuts = [self._share(axis, cut) for axis in self.axes(network).values() for cut in axis.cuts]
-        return (self.base(network), *cuts)
+    def list_shares(self, network: Network) -> list[NumberQuery]:
+        """List the queries of the numbers that divide bins."""
+        return [self._share(axis, cut) for axis in self.axes(network).values() for cut in axis.cuts]
 
     def values(self, atoms: Atoms) -> Values:
         """Compute the probability of the event in every draw, and in the replicates; a row for each state of `free`.
@@ -331,8 +348,7 @@ class Event(Composition):
         tables = [drawn.values] if drawn.replicates is None else [drawn.values, drawn.replicates]
         results = list[Floats]()
         for at, table in enumerate(tables):
-            cells = self._shape(table, network)
-            refined = _refine(self._act(cells, network), cells, list(axes.values()), self._shares(atoms, axes, at))
+            refined = self.refine(table, axes, atoms, at)
             number = self._sum_rows(refined, event * evidence)
             everything = self._sum_rows(refined, evidence).sum(axis=0)
             results.append(_divide_by(number, everything) if self.conditional else number)
@@ -345,6 +361,22 @@ class Event(Composition):
             atoms.assumes.extend(LAWS.format(_quote(axis.variable.name)) for axis in cut)
         atoms.assumes.extend(CAUSES.format(f"do({name}={state})") for name, state in self.actions)
         return Values(self._states(network), results[0], (0.0, 1.0), ends, results[1] if results[1:] else None)
+
+    def refine(self, table: Floats, axes: Mapping[str, _Axis], atoms: Atoms, again: int) -> Floats:
+        """Divide joint probabilities between the parts of divided bins, after the actions.
+
+        Args:
+            table: of the states of its variables, shape `(states, draws)`.
+            axes: of these.
+            atoms: with the shares of numbers that divide bins.
+            again: 0 for draws, 1 for their replicates.
+
+        Returns:
+            Shape `(*parts, draws)`.
+        """
+        network = atoms.posterior.network
+        cells = self._shape(table, network)
+        return _refine(self._act(cells, network), cells, list(axes.values()), self._shares(atoms, axes, again))
 
     @property
     def conditional(self) -> bool:
@@ -416,6 +448,10 @@ class Event(Composition):
             for state, weight in weights:
                 likelihood[axes[name].variable.code(state)] = weight
             weighed = weighed * axes[name].spread(likelihood[axes[name].codes])
+        for name, state in self.actions:
+            weighed = weighed * axes[name].spread(1.0 * (axes[name].codes == axes[name].variable.code(state)))
+        if not np.any(weighed > 0):
+            self.refuse("the evidence contradicts itself: no joint state of its variables meets it")
         return event, weighed
 
     def _sum_rows(self, cells: Floats, weights: Floats) -> Floats:
@@ -501,8 +537,8 @@ class Event(Composition):
                 result = np.where(row > 0, result * mask / np.where(share > 0, share, np.nan), 0.0)
         return result
 
-    def _check_actions(self, network: Network) -> None:
-        """Refuse actions whose effect the network does not tell; these are looked for in this order.
+    def check_actions(self, network: Network, targets: Set[str]) -> None:
+        """Refuse actions whose effect on targets the network does not tell.
 
         Raises:
             InputError: the network was learned from records; an action sets a variable that is asked for or observed by
@@ -511,107 +547,194 @@ class Event(Composition):
         if not self.actions:
             return
         acted = {name for name, _ in self.actions}
-        targets = {*self.free, *(literal.name for literal in self.event.literals())} if self.event else {*self.free}
         if network.learned is not None:
-            self._refuse(
+            self.refuse(
                 "the network was chosen by the records, so its arrows are no causes; do() needs a drawn network"
             )
         seen = {literal.name for literal in self.literals} | {name for name, _ in self.likelihoods} | targets
         if both := network.ordered(acted & seen):
-            self._refuse(f"do() sets {listed(map(shown, both))}, which is asked or observed, too; leave it out there")
+            self.refuse(f"do() sets {listed(map(shown, both))}, which is asked or observed, too; leave it out there")
         if not any(acted & network.ancestors([name]) for name in targets):
-            self._refuse(
+            self.refuse(
                 f"no arrow of the network leads from {listed(map(shown, network.ordered(acted)))} to "
                 f"{listed(map(shown, network.ordered(targets)))}, so do() has no effect; leave it out"
             )
 
-    def _refuse(self, reason: str) -> NoReturn:
-        """Raise an InputError at the event's place in the text."""
+    def refuse(self, reason: str) -> NoReturn:
+        """Refuse the question."""
         refuse(self.text, self.at, reason)
 
 
 @dataclass(frozen=True)
-class MixedMean(Composition):
-    """Mean of a number given an event: the mean over the event's states, by their probabilities.
+class Mixture(Composition):
+    """A quantity of numbers given an event: that of the mixture of their laws in the event's states.
 
     Args:
-        variable: of the number.
+        query: the quantity, without evidence.
         event: the evidence, with the variables whose states are mixed; it asks for nothing.
     """
 
-    variable: str
+    query: NumberQuery
     event: Event
 
     def __str__(self) -> str:
         """Write it so that it reads back."""
-        return self.event.write("E", (self.variable,))
+        head, share = str(self.query).partition("(")[0], () if self.query.at is None else (f"{self.query.at:.15g}",)
+        return self.event.write(head, (*self._names, *share))
+
+    @property
+    def _names(self) -> Scope:
+        """The numbers that it is of."""
+        return tuple(name for name, _ in self.query.targets)
 
     @property
     def unit(self) -> str:  # type: ignore[override]
-        """Unit of its numbers, `number of NAME`."""
-        return f"number of {self.variable}"
+        """Its unit."""
+        return f"number of {self.query.variable}" if self.query.second is None else self.query.quantity
 
     def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
-        """List the query of the event's joint probabilities, then that of the mean in each of its states (`_means`)."""
-        return (self.event.base(network), *self._means(network))
+        """List the queries of the event, and those of the numbers in each of its states."""
+        self.event.check_actions(network, {*self._names})
+        moments = [query for seen in self._list_states(network) for query in self._moments(seen).values()]
+        return (self.event.base(network), *self.event.list_shares(network), *moments)
 
     def values(self, atoms: Atoms) -> Values:
-        """Average the means in the event's states, by their probabilities given the event, in every draw; one row.
-
-        A mean in a state of probability 0 does not count. Least and largest values average those of the states' means;
-        if the probabilities of the states are bounds, too, they are the least and the largest of all states' means.
-        Replicates are there if all queries have them. The evidence is added to `atoms` (`Event.tell`). The scale is
-        unbounded.
-        """
+        """Mix the numbers' laws in the states, by the states' probabilities given the event, in every draw."""
         network = atoms.posterior.network
-        drawn = atoms.drawn(self.event.base(network))
-        means = [atoms.drawn(query) for query in self._means(network)]
-        chosen, weights = self._choose(network)
-        shares = drawn.values[chosen] * weights[:, None]
-        self.event.tell(atoms, shares.sum(axis=0), drawn.values[chosen])
-        ends = [[(each.ends or (each.values,) * 2)[side][0] for each in means] for side in (0, 1)]
-        low, high = (_average(shares, side) for side in ends)
-        if drawn.ends is not None:  # the states' probabilities are open, too
-            low, high = np.minimum.reduce(ends[0])[None], np.maximum.reduce(ends[1])[None]
-        copies = [each.replicates[0] for each in means if each.replicates is not None]
-        again = None
-        if drawn.replicates is not None and len(copies) == len(means):
-            again = _average(drawn.replicates[chosen] * weights[:, None], copies)
-        result = _average(shares, [each.values[0] for each in means])
-        return Values(({self.variable: "mean"},), result, (-math.inf, math.inf), (low, high), again)
+        axes, drawn = self.event.axes(network), atoms.drawn(self.event.base(network))
+        chosen, weights = self._choose(axes)
+        tables = [drawn.values] if drawn.replicates is None else [drawn.values, drawn.replicates]
+        shares = [
+            self.event.refine(table, axes, atoms, at).reshape(len(weights), -1)[chosen] * weights[chosen, None]
+            for at, table in enumerate(tables)
+        ]
+        self.event.tell(atoms, shares[0].sum(axis=0), shares[0])
+        queries = [self._moments(seen) for seen in self._list_states(network)]
+        moments = {name: [atoms.drawn(each[name]) for each in queries] for name in queries[0]}
+        sides = [{name: np.stack([each.values[0] for each in drawns]) for name, drawns in moments.items()}]
+        copies = [[each.replicates[0] for each in drawns if each.replicates is not None] for drawns in moments.values()]
+        if len(tables) > 1 and all(len(each) == len(queries) for each in copies):
+            sides.append(dict(zip(moments, map(np.stack, copies), strict=True)))
+        is_open = drawn.ends is not None or any(axis.cuts for axis in axes.values())
+        atoms.assumes.extend(LAWS.format(_quote(axis.variable.name)) for axis in axes.values() if axis.cuts)
+        atoms.assumes.extend(CAUSES.format(f"do({name}={state})") for name, state in self.event.actions)
+        quantity = "" if self.query.at is None else f" {self.query.at:.15g}"
+        with_second = "" if self.query.second is None else f" with {self.query.second}"
+        state = {self.query.variable: f"{self.query.quantity}{quantity}{with_second}"}
+        if self.query.at is not None:
+            return self._mix_quantiles(atoms, state, shares[0], moments["quantile"], is_open)
+        mixed = [self._mix(part, side) for part, side in zip(shares, sides, strict=False)]
+        ends = None if self.query.second else self._bound(shares[0], moments, mixed[0], is_open)
+        return Values((state,), mixed[0], scale_of(self.query.quantity), ends, mixed[1] if mixed[1:] else None)
 
-    def _choose(self, network: Network) -> tuple[npt.NDArray[np.intp], Floats]:
-        """Find the joint states in which the event holds.
-
-        Returns:
-            (flat positions among the joint states of the event's variables, likelihoods above 0), shape (states,) each.
+    def _choose(self, axes: Mapping[str, _Axis]) -> tuple[npt.NDArray[np.intp], Floats]:
+        """Find the joint states of the event, as positions among all parts, and the likelihoods of all.
 
         Raises:
-            InputError: a comparison that divides a bin, or more than MOST_MIXED states.
+            InputError: more than `MOST_MIXED`.
         """
-        axes = self.event.axes(network)
-        if any(axis.cuts for axis in axes.values()):
-            refuse(self.event.text, self.event.at, "a mean given an event takes comparisons at the edges of bins only")
         weights = self.event.weigh(axes)[1].reshape(-1)
         chosen = np.flatnonzero(weights > 0)
         if len(chosen) > MOST_MIXED:
-            refuse(
-                self.event.text,
-                self.event.at,
-                f"a mean given an event of {len(chosen):,} joint states is more than the {MOST_MIXED} that are mixed",
+            self.event.refuse(
+                f"numbers given an event of {len(chosen):,} joint states are more than the {MOST_MIXED} that are mixed"
             )
-        return chosen, weights[chosen]
+        return chosen, weights
 
-    def _means(self, network: Network) -> list[NumberQuery]:
-        """List the queries of the mean given each state of `_choose` and the plain evidence, in this order."""
-        names = self.event.names(network)
-        variables = [network.schema[name] for name in names]
-        queries = list[NumberQuery]()
-        for position in self._choose(network)[0]:
-            codes = np.unravel_index(position, [variable.size for variable in variables])
-            seen = tuple((each.name, each.states[code]) for each, code in zip(variables, codes, strict=True))
-            queries.append(NumberQuery("mean", self.variable, None, (*self.event.plain, *seen)))
-        return queries
+    def _list_states(self, network: Network) -> list[Observed]:
+        """List the evidence of each joint state of the event: states of variables, and parts of divided bins.
+
+        Raises:
+            InputError: more than `MOST_MIXED`; or a divided bin, of two numbers.
+        """
+        axes = self.event.axes(network)
+        if self.query.second is not None and any(axis.cuts for axis in axes.values()):
+            self.event.refuse(f"{self.query.quantity}s take comparisons at the edges of bins only; compare with one")
+        evidence = list[Observed]()
+        for position in self._choose(axes)[0]:
+            parts = np.unravel_index(position, [len(axis.codes) for axis in axes.values()])
+            seen = [axis.observe(int(part)) for axis, part in zip(axes.values(), parts, strict=True)]
+            evidence.append((*self.event.plain, *zip(axes, seen, strict=True)))
+        return evidence
+
+    def _moments(self, seen: Observed) -> dict[str, NumberQuery]:
+        """The queries of the numbers given one state of the event, by the names of what they are of."""
+        query = replace(self.query, evidence=seen)
+        if query.at is not None:
+            return {"quantile": query}
+        queries = {f"mean {name}": NumberQuery("mean", name, None, seen) for name in self._names}
+        if query.quantity not in ("mean", "covariance"):
+            queries |= {f"variance {name}": NumberQuery("variance", name, None, seen) for name in self._names}
+        return queries if query.second is None else {**queries, "covariance": replace(query, quantity="covariance")}
+
+    def _mix(self, shares: Floats, moments: Mapping[str, Floats]) -> Floats:
+        """Compute the quantity of the mixture from moments in each state, shape `(states, draws)`: `(1, draws)`."""
+        means = {name: _average(shares, moments[f"mean {name}"]) for name in self._names}
+        if self.query.quantity == "mean":
+            return means[self.query.variable]
+        apart = {name: moments[f"mean {name}"] - mean for name, mean in means.items()}
+        variances = [
+            _average(shares, moments[f"variance {name}"] + apart[name] ** 2)
+            for name in self._names
+            if self.query.quantity != "covariance"
+        ]
+        if self.query.second is None:
+            return np.sqrt(variances[0]) if self.query.quantity == "sd" else variances[0]
+        first, second = apart.values()
+        covariance = _average(shares, moments["covariance"] + first * second)
+        if self.query.quantity == "covariance":
+            return covariance
+        return np.clip(covariance / np.sqrt(np.maximum(variances[0] * variances[1], np.finfo(float).tiny)), -1.0, 1.0)
+
+    def _bound(
+        self, shares: Floats, moments: Mapping[str, Sequence[AnswerDraws]], mixed: Floats, is_open: bool
+    ) -> tuple[Floats, Floats]:
+        """Find the least and the largest mean, variance or deviation over all laws inside bins, shape `(1, draws)`.
+
+        The variance of a mixture is the mean variance, and that of the means, which is at most the mean square
+        distance from any point. Where the states' probabilities are open, too, it is at most the largest variance and a
+        quarter of the square of the means' range.
+        """
+        lows, highs = _stack_ends(moments[f"mean {self.query.variable}"])
+        least, most = (np.min(lows, axis=0)[None], np.max(highs, axis=0)[None])
+        if self.query.quantity == "mean":
+            return (least, most) if is_open else (_average(shares, lows), _average(shares, highs))
+        few, many = _stack_ends(moments[f"variance {self.query.variable}"])
+        if is_open:
+            low, high = np.min(few, axis=0)[None], np.max(many, axis=0)[None] + (most - least) ** 2 / 4
+        else:
+            middle = _average(shares, (lows + highs) / 2)
+            low = _average(shares, few)
+            high = _average(shares, many + np.maximum(np.abs(lows - middle), np.abs(highs - middle)) ** 2)
+        if self.query.quantity == "sd":
+            low, high = np.sqrt(low), np.sqrt(high)
+        return np.minimum(low, mixed), np.maximum(high, mixed)
+
+    def _mix_quantiles(
+        self,
+        atoms: Atoms,
+        state: Mapping[str, str],
+        shares: Floats,
+        quantiles: Sequence[AnswerDraws],
+        is_open: bool,
+    ) -> Values:
+        """Find the quantile of the mixture in every draw, and the least and largest over all laws inside bins.
+
+        It lies between those in the states. Where the states' probabilities are known and no comparison is plain
+        evidence, the bin in which it lies is known, too.
+        """
+        assert self.query.at is not None
+        seen = self._list_states(atoms.posterior.network)
+        inside = next(answer.inside for answer in atoms.answers.values() if answer.inside is not None)
+        laws = [find_number_law(replace(self.query, evidence=each), atoms.posterior, inside) for each in seen]
+        numbers, bins = find_mixed_quantile(laws, shares, self.query.at)
+        lows, highs = _stack_ends(quantiles)
+        lows, highs = (np.where(shares > 0, side, np.nan) for side in (lows, highs))
+        low, high = np.nanmin(lows, axis=0), np.nanmax(highs, axis=0)
+        if not is_open and not any(isinstance(value, NumberRange) for _, value in self.event.plain):
+            low, high = np.maximum(low, laws[0].lowest[bins]), np.minimum(high, laws[0].highest[bins])
+        ends = np.minimum(low, numbers)[None], np.maximum(high, numbers)[None]
+        return Values((state,), numbers[None], (-math.inf, math.inf), ends)
 
 
 @dataclass(frozen=True)
@@ -824,18 +947,46 @@ def _divide_by(number: Floats, total: Floats) -> Floats:
         return np.asarray(np.where(total > 0, number / total, np.nan))
 
 
-def _average(shares: Floats, numbers: Sequence[Floats]) -> Floats:
-    """Average numbers by shares; a number of share 0 does not count, even if it is NaN.
+def _average(shares: Floats, numbers: Floats) -> Floats:
+    """Average numbers by shares, shape `(1, draws)`; a number of share 0 does not count, even if it is NaN."""
+    products = np.where(shares > 0, shares * numbers, 0.0)
+    return _divide_by(products.sum(axis=0), shares.sum(axis=0))[None]
+
+
+def _stack_ends(drawn: Sequence[AnswerDraws]) -> tuple[Floats, Floats]:
+    """Least and largest values over all laws inside bins, of several answers: shape `(answers, draws)` each."""
+    low, high = (np.stack([(each.ends or (each.values,) * 2)[side][0] for each in drawn]) for side in (0, 1))
+    return low, high
+
+
+def find_mixed_quantile(laws: Sequence[BinLaw], shares: Floats, level: float) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """Find the quantile of a mixture of laws in every draw.
 
     Args:
-        shares: shape `(states, draws)`, with any sum.
-        numbers: of each state, shape `(draws,)` each.
+        laws: of the same bins.
+        shares: weight of each law in every draw, with any sum, shape `(laws, draws)`; laws of weight 0 may be NaN.
+        level: share of the numbers below it.
 
     Returns:
-        Shape `(1, draws)`; NaN where all shares are 0.
+        The quantile, as `BinLaw.quantile`, and the bin in which it lies, shape `(draws,)` each; NaN where all weights
+        are 0.
     """
-    products = np.where(shares > 0, shares * np.stack(numbers), 0.0)
-    return _divide_by(products.sum(axis=0), shares.sum(axis=0))[None]
+    law, parts = laws[0], _divide_by(shares, shares.sum(axis=0))
+    steps = np.stack([np.diff(each.below, axis=0) for each in laws])
+    steps = np.where(parts[:, None] > 0, steps * parts[:, None], 0.0)
+    below = np.cumsum(np.vstack([np.zeros((1, parts.shape[1])), steps.sum(axis=0)]), axis=0)
+    bins, columns = np.argmax(below[1:] >= level - 1e-12, axis=0), np.arange(parts.shape[1])
+    inside = np.stack([each.rises[bins, columns] for each in laws])
+    low, high = np.zeros(len(bins)), np.ones(len(bins))
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        reached = np.where(steps[:, bins, columns] > 0, np.expm1(inside * middle) / np.expm1(inside), 0.0)
+        under = below[bins, columns] + (steps[:, bins, columns] * reached).sum(axis=0) < level
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    numbers = law.edges[bins] + np.diff(law.edges)[bins] * high
+    if law.integer:  # the upper end of a whole number is the next one, up to rounding
+        numbers = np.clip(np.ceil(numbers - 1e-9) - 1, law.lowest[bins], law.highest[bins])
+    return np.where(shares.sum(axis=0) > 0, numbers, np.nan), bins
 
 
 def _inform(table: Floats) -> Floats:
@@ -928,20 +1079,19 @@ def parse_event(text: str, schema: Schema) -> Query:
     head = HEAD.match(text)
     assert head is not None
     word = head[1]
-    if word not in ("P", "E", "N", "MI"):
-        known = word in ("sd", "var", "median", "quantile", "cov", "cor", "MAP", "MPE")
-        evidence = "states alone" if word in ("cov", "cor") else "states and numbers"
-        reason = f"{word} takes {evidence} as evidence, no events" if known else f"there is no query {word}(...)"
-        refuse(text, head.start(1), f"{reason}; events are for P, E, N and MI")
+    if word not in ("P", "N", "MI", *QUANTITIES):
+        known = word in ("MAP", "MPE")
+        reason = f"{word} takes states and numbers as evidence, no events" if known else f"no query is {word}(...)"
+        refuse(text, head.start(1), f"{reason}; events are for P, N, MI, {listed(QUANTITIES)}")
     end = find_closing(text, head.end())
     if end == len(text):
         refuse(text, head.end() - 1, "this bracket is not closed")
     reader = _EventText(text, schema, head.end(), end)
-    before = reader.read_items()
+    before = reader.read_items(share=word == "quantile")
     after = reader.read_items() if reader.skip("|") else []
     if reader.at < len(reader.tokens):
         reader.refuse(f"did not expect {shown(reader.peek())}")
-    check_terms(reader.terms)
+    check_terms(text, reader.terms, reader.beyond)
     if word == "N" and after:
         refuse(text, head.end(), "N counts records: write N(A=a, C=c), with a comma for the bar")
     event = reader.join(before, after, head.start(1))
@@ -949,35 +1099,32 @@ def parse_event(text: str, schema: Schema) -> Query:
         return Count(_plain(event) if before else None)
     if word == "P":
         return event if event.free or event.event else refuse(text, head.end(), "P needs something before the bar")
-    return _read_quantity(word, event, schema)
-
-
-def _read_quantity(word: str, event: Event, schema: Schema) -> Composition:
-    """Make a mean (word "E") or a mutual information (any other, "MI") given an event.
-
-    Args:
-        word: head of the query.
-        event: its `free` are one variable for a mean, two for an information, and it has no event that is asked for.
-        schema: with the names.
-
-    Returns:
-        `MixedMean`, or `Information` of a plain query where the evidence is plain.
-
-    Raises:
-        InputError: other targets; for a mean a variable without numbers, actions, or a condition on the same variable.
-    """
-    if event.event is not None or len(event.free) != (1 if word == "E" else 2):
-        event._refuse("write E(X | ...) for one numeric variable, MI(A, B | ...) for two variables")
     if word == "MI":
+        if event.event is not None or len(event.free) != 2:
+            event.refuse("write MI(A, B | ...) for two variables")
         return Information((event.free[0], event.free[1]), _plain(event))
-    (name,) = event.free
-    if not schema[name].numeric:
-        event._refuse(f"{shown(name)} has no numeric bounds and bins; use P({name} | ...)")
-    if event.actions:
-        event._refuse("do() is for P(...)")
-    if any(literal.name == name for literal in event.literals):
-        event._refuse(f"{shown(name)} is asked, and part of the evidence; leave it out of one of them")
-    return MixedMean(name, replace(event, free=()))
+    return _read_quantity(word, reader.share, event, schema)
+
+
+def _read_quantity(word: str, share: float | None, event: Event, schema: Schema) -> Composition:
+    """Read a quantity of numbers given an event."""
+    quantity, names = QUANTITIES[word], event.free
+    of_two = quantity in OF_TWO
+    if event.event is not None or len(names) != 1 + of_two or (share is None) == (word == "quantile"):
+        form = {"cov": "cov(X, Z", "cor": "cor(X, Z", "quantile": "quantile(X, 0.9"}.get(word, f"{word}(X")
+        event.refuse(f"write {form} | ...) for {'two numeric variables' if of_two else 'one numeric variable'}")
+    for name in names:
+        if not schema[name].numeric:
+            event.refuse(f"{shown(name)} has no numeric bounds and bins; use P({name} | ...)")
+        if name in {*(each.name for each in event.literals), *dict((*event.likelihoods, *event.plain))}:
+            event.refuse(f"{shown(name)} is asked, and part of the evidence; leave it out of one of them")
+    if of_two:  # covariances are known given states: ranges are events
+        ranges = [(name, seen) for name, seen in event.plain if isinstance(seen, NumberRange)]
+        conditions = [*(_literal(name, seen) for name, seen in ranges), *_split_and(event.given)]
+        event = replace(event, plain=tuple(each for each in event.plain if each not in ranges), given=_join(conditions))
+    at = 0.5 if word == "median" else share
+    query = NumberQuery(quantity, names[0], at, (), names[1] if of_two else None)
+    return Mixture(query, replace(event, free=()))
 
 
 def _plain(event: Event) -> Composition:
@@ -1006,7 +1153,8 @@ class _EventText:
     def __init__(self, text: str, schema: Schema, start: int, end: int) -> None:
         self.text, self.schema, self.end = text, schema, end
         self.tokens: list[re.Match[str]] = []
-        self.at = self.terms = 0
+        self.at = self.terms = self.beyond = 0
+        self.share: float | None = None
         while (match := TOKEN.match(text, start, end)) is not None:
             self.tokens.append(match)
             start = match.end()
@@ -1027,14 +1175,24 @@ class _EventText:
         self.at += there
         return there
 
-    def read_items(self) -> list[_Part]:
-        """Read the items between commas up to a bar or any other token that belongs to none; [] if there are none."""
+    def read_items(self, share: bool = False) -> list[_Part]:
+        """Read what stands between commas, up to a bar; of a quantile its share is the second item."""
         items = list[_Part]()
         if self.peek() in ("", "|"):
             return items
         items.append(self._read_or(0))
         while self.peek() == ",":
             self.at += 1
+            if share and self.share is None:
+                text, start = self._read_span("| , ( ) { } ~")
+                self.share = _read_weight(text)
+                if not 0 < self.share < 1:
+                    refuse(
+                        self.text,
+                        self._start(start),
+                        "the share of a quantile is a number between 0 and 1, such as 0.9",
+                    )
+                continue
             items.append(self._read_or(0))
         return items
 
@@ -1184,15 +1342,14 @@ class _EventText:
             self.refuse(f"a condition is missing{f' before {shown(token)}' if token else ''}")
         return self.text[self._start(start) : self.tokens[self.at - 1].end()], start
 
-    def _read_leaf(self) -> _Part:
-        """Read one item: `NAME in {..}`, `NAME ~ {..}`, a name alone, or a plain condition as the kernel reads it.
-
-        It counts as a term.
-
-        Raises:
-            InputError: an unknown name or state, wrong brackets, or a single real number, which has probability 0.
-        """
+    def _count(self) -> None:
+        """Count a term, and keep the position of the first one beyond `MOST_TERMS`."""
         self.terms += 1
+        self.beyond = self.beyond if self.terms > MOST_TERMS + 1 else self._start(self.at)
+
+    def _read_leaf(self) -> _Part:
+        """Read a name, a state, a number, a comparison, a set of states or likelihoods."""
+        self._count()
         text, start = self._read_span("or and not , | ( ) { } ~")
         bare = text[1:-1] if re.fullmatch('"[^"]*"', text) else text
         if self.peek() == "in" and self.peek(1) == "{":
@@ -1223,12 +1380,8 @@ class _EventText:
             refuse(self.text, self._start(start), str(error).partition(": ")[2] or str(error))
 
     def _read_action(self) -> _Action:
-        """Read `do(NAME=STATE)`; it counts as a term.
-
-        Raises:
-            InputError: a bracket that is missing, or anything but one state.
-        """
-        self.terms += 1
+        """Read `do(NAME=STATE)`."""
+        self._count()
         self.at += 2
         text, start = self._read_span(") | { } ~ (")
         if self.peek() != ")":
@@ -1261,7 +1414,7 @@ class _EventText:
         """
         variable, states = self.schema[name], list[tuple[str, float]]()
         while True:
-            self.terms += 1
+            self._count()
             text, start = self._read_span(", } | { ) (")
             weight = 1.0
             if weighed:

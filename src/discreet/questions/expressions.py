@@ -26,6 +26,7 @@ from discreet.model.schema import Schema
 from discreet.queries.query import MOST_LEFT_OUT
 from discreet.questions.composed import (
     MOST_NESTED,
+    MOST_TERMS,
     Atoms,
     Composition,
     Single,
@@ -46,6 +47,8 @@ METHODS = (
 QUERY = re.compile(r"\s*(?!odds\b)[A-Za-z]+\s*\(")
 NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
 NAME = re.compile(r"[A-Za-z]+\s*\(")
+PLACE = re.compile(r"at (\d+), ")
+"""Position in a query, counted from 1, before the reason why it is refused."""
 TERM = re.compile(r"[-+*/]|[A-Za-z]+\s*\(")
 """Signs and names before brackets: a text has at least half as many terms."""
 OPERATIONS: Mapping[str, Callable[[Floats, Floats], Floats]] = {
@@ -296,13 +299,13 @@ def parse_question(text: str, schema: Schema) -> Query:
     if head is not None and not text[find_closing(text, head.end()) + 1 :].strip():
         query: Query = above("Query.of_event")(text, schema)
         return query
-    number = sum(1 for _ in TERM.finditer(re.sub(r'"[^"]*"', "", text)))
-    check_terms(number // 2)
+    starts = [match.start() for match in TERM.finditer(re.sub(r'"[^"]*"', lambda name: " " * len(name[0]), text))]
+    check_terms(text, len(starts) // 2, starts[min(2 * MOST_TERMS, len(starts) - 1)])
     cursor = _Cursor(text, schema)
     question = cursor.read_sum(0)
     if cursor.position < len(text):
         cursor.refuse(f"did not expect {shown(text[cursor.position :])}")
-    check_terms(cursor.terms)
+    check_terms(text, cursor.terms, cursor.beyond)
     if cursor.queries == 0:
         refuse(text, 0, "ask for at least one query, such as P(A=a | C=c)")
     return question
@@ -318,7 +321,7 @@ class _Cursor:
 
     def __init__(self, text: str, schema: Schema) -> None:
         self.text, self.schema = text, schema
-        self.position = self.terms = self.queries = 0
+        self.position = self.terms = self.queries = self.beyond = 0
         self._skip()
 
     def refuse(self, reason: str) -> NoReturn:
@@ -364,6 +367,7 @@ class _Cursor:
             self.refuse(f"more than {MOST_NESTED} brackets are open")
         self.terms += 1
         text, at = self.text, self.position
+        self.beyond = self.beyond if self.terms > MOST_TERMS + 1 else at
         if text[at : at + 1] == "-":
             self._skip(1)
             inner = self._read_factor(depth + 1)
@@ -405,7 +409,10 @@ class _Cursor:
         try:
             query = parse_query(text, self.schema)
         except InputError as error:
-            self.refuse(str(error).removeprefix(f"query {shown(text.strip())}: "))
+            reason = str(error).removeprefix(f"query {shown(text.strip())}: ")
+            inner = PLACE.match(reason)
+            self.position += 0 if inner is None else int(inner[1]) - 1 + 3 * odds
+            self.refuse(reason if inner is None else reason[inner.end() :])
         if isinstance(query, MostProbable):
             self.refuse(f"{shown(text)} is a state and no number; ask for P(...)")
         self.queries += 1

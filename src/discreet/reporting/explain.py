@@ -582,7 +582,7 @@ def explain(
             each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows, prior=prior)
             for each in releases
         }
-        return CombinedExplanation(tuple(map(_describe_together, release.guarantees)), parts)
+        return CombinedExplanation(tuple(map(describe_together, release.guarantees)), parts)
     release = release.one_release
     check_level(level)
     if not (draws > 0 and rows > 0):
@@ -690,7 +690,7 @@ NO_ONE_GUARANTEE = (
 )
 
 
-def _describe_together(guarantee: Guarantee | None) -> InferenceLimits | str:
+def describe_together(guarantee: Guarantee | None) -> InferenceLimits | str:
     """Compute the limits of inference about a record by all releases of a data set, or say why there are none."""
     if guarantee is None:
         return NO_ONE_GUARANTEE

@@ -1,7 +1,7 @@
-"""Report of one release for readers: its guarantee in words, its budget, and its answers with uncertainty.
+"""Report of a release, or of combined ones, for readers: guarantees in words, budgets, and answers with uncertainty.
 
-It uses only the release and, if given, an account's balance, so it may be published with the release. It is one file,
-with no scripts and no network requests.
+It uses only what was released and, if given, an account's balance, so it may be published with it. It is one file, with
+no scripts and no network requests.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ import numpy as np
 from discreet.display.network_svg import MOST_DRAWN_NODES
 from discreet.display.renderers import IntervalTable
 from discreet.display.text_tables import with_noun
-from discreet.errors import InputError, printable, require_word
+from discreet.errors import InputError, printable, require, require_word
+from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.posterior.fit_check import check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.protocol import equal_tails
+from discreet.posterior.read import read
 from discreet.privacy.guarantee import Relation, as_text
 from discreet.queries.answers import Answers, state_text
 from discreet.queries.distributions import distributions
 from discreet.queries.query import marginals
+from discreet.releases.combined import Combined, Evidence, evidence_of
+from discreet.releases.external_figures import External
 from discreet.releases.release import Release
-from discreet.reporting.explain import describe_promise
+from discreet.reporting.explain import describe_promise, describe_together
 from discreet.reporting.explanation import InferenceLimits, MetricLimits, write_factor
 from discreet.util.arrays import Floats
 from discreet.util.lazy_imports import lazy_import
@@ -52,7 +56,7 @@ MOST_LISTED_VARIABLES = 60
 
 
 def report(
-    release: Release,
+    release: Evidence,
     *,
     posterior: PosteriorDraws | None = None,
     form: ReportForm = "html",
@@ -63,6 +67,9 @@ def report(
 ) -> str:
     """Write a report of a release: its guarantee in words, and its answers with their uncertainty.
 
+    Of combined releases it has the data sets, what each release of them spent, what all releases of the same records
+    reveal together, as `explain`, and the answers from all of them.
+
     If the release has no posterior over a network, the report gives the reason in place of the answers. Otherwise it
     lists the law of every variable, means, deviations and quartiles of the numeric columns of which sums were released,
     and the mean width of each table's intervals; a posterior over the network without
@@ -71,11 +78,12 @@ def report(
     widest intervals.
 
     Args:
-        release: a single release of any kind.
+        release: a release of any kind, combined releases, or figures by others.
         posterior: posterior of the release, such as stored draws, over its network with or without its missing values;
             None draws one by `noise_aware` if the release is over a network. Not used for other releases.
         form: "html" for one file of HTML without scripts, or "markdown".
         balance: balance of the account that paid, as `Account.balance` returns it; None leaves other releases out.
+            Not for combined releases, of which several accounts may have paid.
         level: posterior probability of each interval; checked only if there are answers.
         name: name of the release's file, for the commands that check it.
         rng: source of the posterior's draws; nothing here is private. None uses the seed 0, so that the report can be
@@ -85,8 +93,8 @@ def report(
         The text of the file; nothing is written to disk.
 
     Raises:
-        InputError: another form, several releases put together, a level outside (0, 1), or a posterior of another
-            network.
+        InputError: no release; another form, a balance beside combined releases, a level outside (0, 1), or a posterior
+            of another network.
         DiscreetError: new draws could not be made, as in `noise_aware`.
 
     Guarantee:
@@ -102,9 +110,13 @@ def report(
         True
     """
     require_word(form, ReportForm, "a report is")
-    if getattr(release, "one_release", None) is None:
-        raise InputError("a report is of one release: name those that were combined one by one")
-    context = _describe(release, balance, name)
+    single = getattr(release, "one_release", None)
+    if single is not None:
+        described = _describe(single, balance, name)
+    else:
+        described = _describe_combined(evidence_of(release), name)
+        require(balance is None, "a balance is of one release's account: leave it out for combined releases")
+    context = {"data_sets": (), **_describe_network(release), **described}
     answers = _read(release, posterior, rng, level)
     context |= {
         "marginals": None,
@@ -119,7 +131,7 @@ def report(
         context["no_answers"] = [answers]
     else:
         drawn, by_state = answers
-        if drawn.network != release.network:
+        if drawn.network not in _networks(release):
             context["dropped"] = [*context["dropped"], AT_RANDOM]
         spans, shown = _find_intervals(drawn, level), distributions(drawn, level=level)
         context |= {
@@ -130,7 +142,9 @@ def report(
             "widths": {node: float(np.mean(upper - lower)) for node, (lower, upper) in spans.items()},
         }
     if context["drawn"]:
-        context["drawing"] = release.network.to_svg(widths_of_intervals=context["widths"], refuted=context["refuted"])
+        context["drawing"] = _networks(release)[0].to_svg(
+            widths_of_intervals=context["widths"], refuted=context["refuted"]
+        )
     context["policy"] = report_policy()
     return str(_templates().get_template("report.html" if form == "html" else "report.md").render(context))
 
@@ -187,10 +201,99 @@ def _plain(text: object) -> str:
 # ------------------------------------------------------------------------------------------------------- the promise
 
 
-def _describe(release: Release, balance: Balance | None, name: str) -> dict[str, Any]:
-    """Collect the report's fields that need no posterior: guarantee, budget, network, check of fit, digest, commands.
+def _networks(evidence: Evidence) -> tuple[Network, ...]:
+    """The public network, alone; empty for a release over something else."""
+    return (evidence.network,) if evidence.one_release is None else evidence.one_release.networks
 
-    The network is the release's first one. `check_fit` is called if there is one and the payload has measurements.
+
+def _describe_network(evidence: Evidence) -> dict[str, Any]:
+    """Collect the report's fields on the network and its check, and the digest of the document.
+
+    The network is the first one. `check_fit` is called if there is one and something was measured.
+
+    Args:
+        evidence: of the report.
+
+    Returns:
+        Values by their names in the templates. "arcs" has (node, its parents as text) for every node; "refuted" has
+        contradicted pairs, "contradicted" their tests as (variables, effect, p), all as text. "drawing" is empty, and
+        the caller fills it if "drawn" is true: there is a network of at most MOST_DRAWN_NODES variables. "fit" is an
+        empty text, and "contradicted" and "refuted" are empty, if nothing was checked; "arcs" is empty, and "too_large"
+        and "learned" are empty texts, without a network.
+    """
+    network = next(iter(_networks(evidence)), None)
+    drawn = network is not None and len(network.nodes) <= MOST_DRAWN_NODES
+    checked, reason = None, ""
+    if network is not None and any(part.measurements for part in evidence.parts):
+        try:
+            checked = check_fit(evidence)
+        except InputError as error:
+            reason = f"It is not tested: {error}"
+    contradicted = () if checked is None else checked.contradicted
+    return {
+        "drawn": drawn,
+        "drawing": "",
+        "refuted": () if checked is None else checked.contradicted_pairs,
+        "arcs": [] if network is None else [(node, _name_all(network.parents[node])) for node in network.nodes],
+        "too_large": "" if network is None or drawn else f"{len(network.nodes):,} variables: too many to draw here",
+        "learned": "" if network is None or network.learned is None else f". It was {network.learned}",
+        "fit": reason if checked is None else str(checked),
+        "contradicted": [(" – ".join(test.variables), f"{test.effect:.3f}", f"{test.p:.2g}") for test in contradicted],
+        "digest": hashlib.sha256(evidence.dumps().encode()).hexdigest(),
+        "proof": PROOF,
+    }
+
+
+def _describe_combined(combined: Combined, name: str) -> dict[str, Any]:
+    """Collect the fields of combined releases: data sets, spending, and what those of the same records reveal together.
+
+    Args:
+        combined: releases and figures by others.
+        name: name of the document's file; only the commands contain it.
+
+    Returns:
+        Values by their names in the templates. "data_sets" has for each data set its "head", "rows" of (release, date,
+        mechanism or source, what was spent), and the sentences "together" on what all of it reveals.
+    """
+    sets, number = list[dict[str, Any]](), len(combined.data_sets)
+    for at, (documents, promise) in enumerate(zip(combined.data_sets, combined.guarantees, strict=True), 1):
+        records, limits = combined.records[at - 1], describe_together(promise)
+        sets.append({
+            "head": f"Data set {at} of {number}" + ("" if records is None else f": {records:,} records"),
+            "rows": [_describe_part(document) for document in documents],
+            "together": [limits] if isinstance(limits, str) else [line.strip() for line in limits.lines()],
+        })  # fmt: skip
+    public = "" if combined.public is None else ", and public records are counted beside them"
+    ids = ", ".join(part.id for part in combined.parts)
+    heading = "Private releases" if combined.releases else "Figures by others"
+    return {
+        "title": f"{heading} of {_name_first(combined.network.nodes, 3, 'variable')}",
+        "id": combined.id,
+        "private": combined.private,
+        "lead": f"{with_noun(len(combined.parts), 'document')} on {with_noun(number, 'data set')}{public}",
+        "data_sets": sets,
+        "released": "sums of numbers were released",
+        "dropped": [],
+        "commands": [f"{command} {shlex.quote(name)}" for command in ("sha256sum", *COMMANDS)],
+        "citation": f"Differentially private releases {ids}, combined with discreet.",
+    }
+
+
+def _describe_part(document: Release | External) -> tuple[str, str, str, str]:
+    """Describe a release by its id, date, mechanism and price; figures by others by their source and its promise."""
+    if isinstance(document, External):
+        stated = "nothing is promised" if document.guarantee is None else f"{document.guarantee}, as the source says"
+        return document.id, "", f"figures by others: {document.source}", stated
+    spent = str(document.guarantee) if document.private else "nothing: a simulation"
+    return document.id, document.date.isoformat(), document.mechanism, spent
+
+
+COMMANDS = ("discreet explain", "discreet query", "discreet fit")
+"""Commands that read the numbers of a report over a network again."""
+
+
+def _describe(release: Release, balance: Balance | None, name: str) -> dict[str, Any]:
+    """Collect the fields of a single release: guarantee, budget, commands.
 
     Args:
         release: the release that the report is about.
@@ -200,19 +303,10 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
     Returns:
         Values by their names in the templates: head ("title", "date", "mechanism", "id", "private", "unit",
         "add_remove"), words ("promise", "symbols", "released", "unit_lines", "budget", "taken", "public", "dropped",
-        "proof", "citation"), "commands", "digest", and those below. "arcs" has (node, its parents as text) for every
-        node; "refuted" has contradicted pairs, "contradicted" their tests as (variables, effect, p), all as text.
-        "drawing" is empty, and the caller fills it if "drawn" is true: there is
-        a network of at most MOST_DRAWN_NODES variables. "fit" is an empty text, and "contradicted" and "refuted" are
-        empty, if nothing was checked; "arcs" is empty, and "too_large" and "learned" are empty texts, without a
-        network. "beliefs" is empty under a metric.
+        "citation") and "commands". "beliefs" is empty under a metric.
     """
     guarantee = release.guarantee
     promised = describe_promise(release)
-    network = next(iter(release.networks), None)
-    drawn = network is not None and len(network.nodes) <= MOST_DRAWN_NODES
-    checked = check_fit(release) if network is not None and release.payload.measurements else None
-    contradicted = () if checked is None else checked.contradicted
     beliefs = _list_beliefs(promised) if isinstance(promised, InferenceLimits) else []
     return {
         "title": f"Private release of {_name_subject(release)}",
@@ -231,17 +325,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "taken": TAKEN,
         "public": _list_public(release),
         "dropped": _list_dropped(release),
-        "drawn": drawn,
-        "drawing": "",
-        "refuted": () if checked is None else checked.contradicted_pairs,
-        "arcs": [] if network is None else [(node, _name_all(network.parents[node])) for node in network.nodes],
-        "too_large": "" if network is None or drawn else f"{len(network.nodes):,} variables: too many to draw here",
-        "learned": "" if network is None or network.learned is None else f". It was {network.learned}",
-        "fit": "" if checked is None else str(checked),
-        "contradicted": [(" – ".join(test.variables), f"{test.effect:.3f}", f"{test.p:.2g}") for test in contradicted],
-        "digest": hashlib.sha256(release.dumps().encode()).hexdigest(),
         "commands": _list_commands(release, name),
-        "proof": PROOF,
         "citation": f"Differentially private release {release.id} of {release.date.isoformat()}, {guarantee}, "
         f"mechanism {release.mechanism}; made with discreet.",
     }
@@ -528,13 +612,13 @@ def _list_commands(release: Release, name: str) -> list[str]:
 
 
 def _read(
-    release: Release, posterior: PosteriorDraws | None, rng: Seed, level: float
+    release: Evidence, posterior: PosteriorDraws | None, rng: Seed, level: float
 ) -> tuple[PosteriorDraws, Answers] | str:
     """Return the posterior with the probabilities of all states, or a sentence that states why there are none.
 
     Args:
-        release: release of the report.
-        posterior: its posterior; None draws it by `noise_aware`.
+        release: evidence of the report.
+        posterior: its posterior; None draws it by `noise_aware`, of combined releases by `read`.
         rng: source of randomness of these draws; None uses the seed 0, so that reports can be repeated.
         level: posterior probability of each interval.
 
@@ -546,15 +630,16 @@ def _read(
         InputError: a posterior of another network, unless it is the release's network without missing values; or a
             level outside (0, 1).
     """
-    if not release.networks:
+    if not _networks(release):
         return "Its numbers are coefficients or a direction: `discreet query` prints them."
     if posterior is None:
         try:
-            posterior = noise_aware(release, rng=0 if rng is None else rng)
+            posterior = (read if release.one_release is None else noise_aware)(release, rng=0 if rng is None else rng)
         except InputError as error:
             return f"There are no numbers to show: {error}."
-    gaps = (release.network.without_missing(),) if release.network.may_be_missing else ()
-    if posterior.network not in (release.network, *gaps):
+    (network,) = _networks(release)
+    gaps = (network.without_missing(),) if network.may_be_missing else ()
+    if posterior.network not in (network, *gaps):
         raise InputError("the posterior is of another network than the release")
     return posterior, marginals(posterior, level=level)
 

@@ -308,6 +308,7 @@ async def _send_metrics(serving: Serving, version: None, request: None) -> Respo
 _marginals, _query = _asking(replies.ask_marginals), _asking(replies.ask_queries)
 CSV, TABLES, PAGES = ("text/csv",), tuple(MEDIA_OF.values()), ("text/html", "text/markdown")
 ANSWERS = says.AnswersReply | says.CoefficientsReply | says.ParametersReply
+EXPLANATIONS = Explanation | says.CombinedExplanationReply
 DECISIONS = says.ResponseReply | says.NumberReply
 OF_SERVER = (
     Operation("releases", _send_releases, says.ReleasesReply, of_release=False),
@@ -324,7 +325,7 @@ OPERATIONS = (
     Operation("predict", _asking(replies.ask_prediction), says.PredictReply, asks.PredictRequest, "POST"),
     Operation("decide", _asking(replies.ask_decision), DECISIONS, asks.DecisionRequest, "POST"),
     Operation("regress", _asking(replies.ask_regression), says.RegressReply, asks.RegressRequest, media=CSV),
-    Operation("explain", _asking(replies.ask_explanation), Explanation, asks.ExplainRequest),
+    Operation("explain", _asking(replies.ask_explanation), EXPLANATIONS, asks.ExplainRequest),
     Operation("fit", _asking(replies.ask_fit), says.FitReply, asks.FitRequest),
     Operation("synthetic", _send_records, asks=asks.SyntheticRequest, media=TABLES),
     Operation("report", _send_report, asks=asks.ReportRequest, media=PAGES),

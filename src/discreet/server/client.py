@@ -126,12 +126,16 @@ class Client:
         """
         return self._document(self._find(name)["id"])
 
-    def posterior(self, name: str | None = None, *, missing: Gaps | None = None) -> RemotePosterior:
+    def posterior(
+        self, name: str | None = None, *, missing: Gaps | None = None, draws: bool = False
+    ) -> RemotePosterior:
         """Return the posterior of one version that the server holds; newer versions do not change it.
 
         Args:
             name: of a release, for its newest version, or the id of any; None where the server has one alone.
             missing: for a release that keeps missing values: "state", one more state (its default), or "at-random".
+            draws: True fetches the numbers of each answer in every draw with it, so that it has `draws`. A number that
+                is infinite in a draw is NaN there. A server sends about a million of them at once and refuses more.
 
         Returns:
             A posterior whose draws stay on the server.
@@ -144,7 +148,7 @@ class Client:
             require_word(missing, Gaps, "missing is")
         row = self._find(name)
         network = _find_network(self._document(row["id"]), row.get("kind"), missing)
-        return RemotePosterior(self._http, row["name"], row["id"], network, missing)
+        return RemotePosterior(self._http, row["name"], row["id"], network, missing, draws)
 
     def close(self) -> None:
         """Close all connections; the next question opens another one."""

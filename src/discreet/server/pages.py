@@ -309,7 +309,6 @@ class _Pages:
             "permanent": f"{root}pages/{version.id}{address(page).rstrip('?')}",
             "today": datetime.now(UTC).date().isoformat(),
             "date": release and release.date.isoformat(),
-            "report": release is not None,
             "promises": promises(evidence),
             "fault": catalog.fault(version.name),
             "others": [each for each in versions if each is not version] if version.kind in ASKED else [],

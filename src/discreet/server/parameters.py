@@ -91,6 +91,7 @@ class _PosteriorFields(RequestFields):
     level: Level = option_texts.DEFAULT_LEVEL
     predictive: Predictive = False
     missing: Missing = None
+    draws: Annotated[bool, Field(description="Add the numbers of each row in every draw; JSON only.")] = False
     format: Form = "json"
 
 

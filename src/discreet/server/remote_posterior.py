@@ -65,6 +65,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
         id: of the version, also after a newer one replaces it.
         network: of the posterior.
         missing: treatment of missing values: "at-random", "state", or None for the server's default.
+        with_draws: True fetches the numbers of answers in every draw, so that these have `draws`.
 
     Raises:
         Nothing: `Client.posterior` makes these.
@@ -80,6 +81,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
     id: str
     network: Network
     missing: Gaps | None = None
+    with_draws: bool = False
 
     def __repr__(self) -> str:
         """Return the address, the release and the number of variables."""
@@ -184,7 +186,8 @@ class RemotePosterior(RemotePosteriorBase, Result):
             operation: its name.
             body: of the request.
         """
-        return self.http.ask("releases", self.id, operation, body={**body, "missing": self.missing})
+        draws = {"draws": True} if self.with_draws and operation in ("query", "marginals") else {}
+        return self.http.ask("releases", self.id, operation, body={**body, "missing": self.missing, **draws})
 
     def read(self, reader: Callable[..., Any], *documents: Any) -> Any:
         """Read a document of the server.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from discreet.deciding.decide import decide, payoff
 from discreet.deciding.decide_number import decide_number, one_number
 from discreet.display.renderers import csv_text
-from discreet.errors import InputError
+from discreet.errors import InputError, require
 from discreet.model.query_grammar import Query, check_names, parse_query, plain_queries
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.predicting.predict import predict, prediction_document
@@ -30,7 +30,6 @@ from discreet.queries.documents import (
 from discreet.queries.query import answer_many, marginals
 from discreet.queries.regress import regress
 from discreet.queries.synthetic import PROBED_RECORDS, record_chunks, sample_set
-from discreet.releases.release import Release
 from discreet.reporting.explain import explain
 from discreet.reporting.release_report import report
 from discreet.server.parameters import (
@@ -66,6 +65,8 @@ from discreet.util.json_files import json_text
 CSV = "text/csv; charset=utf-8"
 MOST_VALUES = 2**22
 """Most values of records in all their columns; only sparse records can have more in a body."""
+MOST_DRAWN = 2**20
+"""Most numbers of draws in one response, some 20 bytes each: 20 megabytes."""
 QUICK_WORK = 1e8
 """Cells times draws below which one query is not planned exactly; about a second at most."""
 
@@ -106,9 +107,9 @@ def ask_marginals(reading: ServedPosterior, request: MarginalsRequest) -> Questi
 
     def make() -> ResponseBody:
         answers = marginals(posterior, evidence, level=request.level, predictive=request.predictive)
-        return _write_answers(reading, posterior, answers, request.format)
+        return _write_answers(reading, posterior, answers, request)
 
-    key = ("marginals", _order(evidence), request.level, request.predictive, request.missing, request.format)
+    key = ("marginals", _order(evidence), request.level, request.predictive, request.missing, *_form_of(request))
     return Question(key, make, lambda: marginals_work(posterior, evidence))
 
 
@@ -124,14 +125,14 @@ def ask_queries(reading: ServedPosterior, request: QueryRequest) -> Question:
     if not request.q:
         if request.assume is not None:
             raise InputError("assume needs queries of several variables; give q")
-        rest = {name: getattr(request, name) for name in ("level", "predictive", "missing", "format")}
+        rest = {name: getattr(request, name) for name in ("level", "predictive", "missing", "draws", "format")}
         return ask_marginals(reading, MarginalsRequest(**rest))
     posterior = reading.posterior(request.missing)
     queries = [parse(posterior, text, at, len(request.q)) for at, text in enumerate(request.q)]
     how: Any = {name: getattr(request, name) for name in ("level", "predictive", "assume", "inside")}
 
     def make() -> ResponseBody:
-        return _write_answers(reading, posterior, answer_many(posterior, queries, **how), request.format)
+        return _write_answers(reading, posterior, answer_many(posterior, request.q, **how), request)
 
     def work() -> float:
         bounds = request.assume == "nothing"
@@ -139,7 +140,7 @@ def ask_queries(reading: ServedPosterior, request: QueryRequest) -> Question:
             return quick
         return sum(query_work(posterior, query, bounds=bounds) for query in queries)
 
-    return Question(("query", tuple(map(str, queries)), *how.values(), request.missing, request.format), make, work)
+    return Question(("query", tuple(map(str, queries)), *how.values(), request.missing, *_form_of(request)), make, work)
 
 
 def parse(posterior: PosteriorDraws, text: str, position: int = 0, number: int = 1) -> Query:
@@ -158,7 +159,7 @@ def parse(posterior: PosteriorDraws, text: str, position: int = 0, number: int =
 
 def _ask_numbers(reading: ServedPosterior, request: QueryRequest) -> Question:
     """Ask for all coefficients of a regression, or all parameters of a family."""
-    if request.predictive or request.assume is not None or request.missing is not None:
+    if request.predictive or request.draws or request.assume is not None or request.missing is not None:
         raise InputError("coefficients and parameters have no option but level and format; leave the others out")
 
     def make() -> ResponseBody:
@@ -170,11 +171,30 @@ def _ask_numbers(reading: ServedPosterior, request: QueryRequest) -> Question:
     return Question(("numbers", request.level, request.format), make)
 
 
-def _write_answers(reading: ServedPosterior, posterior: PosteriorDraws, answers: Answers, form: str) -> ResponseBody:
-    """Write answers with the description of their posterior."""
-    if form == "csv":
+def _form_of(request: MarginalsRequest | QueryRequest) -> tuple[str, bool]:
+    """The form of a response, for its key; draws have no CSV."""
+    require(not (request.draws and request.format == "csv"), "draws are in JSON alone; leave out draws or format")
+    return request.format, request.draws
+
+
+def _write_answers(
+    reading: ServedPosterior, posterior: PosteriorDraws, answers: Answers, request: MarginalsRequest | QueryRequest
+) -> ResponseBody:
+    """Write answers with the description of their posterior.
+
+    Raises:
+        Problem: more than `MOST_DRAWN` numbers of draws.
+    """
+    if request.format == "csv":
         return csv_of(answers.tidy())
-    documents = [answer_document(answer) for answer in answers]
+    numbers = sum(len(answer.rows) for answer in answers) * (posterior.probabilities.draws or 1)
+    if request.draws and numbers > MOST_DRAWN:
+        raise Problem(
+            "too-costly",
+            f"the draws of these answers are {numbers:,} numbers, more than the {MOST_DRAWN:,} of one response; ask "
+            "for fewer answers at once, or for fewer states",
+        )
+    documents = [answer_document(answer, draws=request.draws) for answer in answers]
     if reading.version.kind == "states":
         return json_of({"method": posterior.method, "answers": documents})
     source = source_document(reading.version.evidence, posterior, reading.checked)
@@ -311,7 +331,7 @@ def ask_regression(reading: ServedPosterior, request: RegressRequest) -> Questio
 
 def ask_explanation(reading: ServedPosterior, request: ExplainRequest) -> Question:
     """Explain how one record can change the release, and what answers depend on."""
-    release = _require_release(reading, "explain takes one release: ask for the combined releases one by one")
+    release = reading.version.evidence
 
     def make() -> ResponseBody:
         explanation = explain(release, request.q, rng=SEED, level=request.level, draws=DRAWS, rows=request.rows)
@@ -320,7 +340,8 @@ def ask_explanation(reading: ServedPosterior, request: ExplainRequest) -> Questi
     def work() -> float:
         posterior, network = reading.posterior(), release.network
         queries = plain_queries(request.q, network)
-        return explanation_work(network, queries, DRAWS) + sum(query_work(posterior, query) for query in queries)
+        cells = explanation_work(network, queries, DRAWS) + sum(query_work(posterior, query) for query in queries)
+        return len(release.parts) * cells
 
     return Question(("explain", request.model_dump_json()), make, work if request.q else None)
 
@@ -334,26 +355,17 @@ def ask_fit(reading: ServedPosterior, request: FitRequest) -> Question:
 
 def ask_report(reading: ServedPosterior, request: ReportRequest) -> Question:
     """Write a report of the release, for people."""
-    release = _require_release(reading, "a report is of one release: ask for the combined releases one by one")
     media = "text/html; charset=utf-8" if request.format == "html" else "text/markdown; charset=utf-8"
 
     def make() -> ResponseBody:
         posterior = None if reading.draws is None else reading.posterior()
-        text = report(release, posterior=posterior, form=request.format, level=request.level, rng=SEED)
+        text = report(reading.version.evidence, posterior=posterior, form=request.format, level=request.level, rng=SEED)
         return ResponseBody(text.encode(), media)
 
     def work() -> float:
         return 0.0 if reading.draws is None else report_work(reading.posterior())
 
     return Question(("report", request.level, request.format), make, work)
-
-
-def _require_release(reading: ServedPosterior, message: str) -> Release:
-    """Return the single release, or refuse combined ones."""
-    release: Release | None = reading.version.evidence.one_release
-    if release is None:
-        raise Problem("bad-request", message)
-    return release
 
 
 def synthetic_chunks(

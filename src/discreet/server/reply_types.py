@@ -19,6 +19,7 @@ from discreet.posterior.fit_check import Tested
 from discreet.posterior.protocol import NamedRow
 from discreet.posterior.read import Gives
 from discreet.queries.answers import EvidenceProbability
+from discreet.reporting.explanation import Explanation, InferenceLimits
 from discreet.server.problems import PROBLEMS
 from discreet.server.readings import State
 from discreet.util.option_texts import Gaps, Inside, RegressionKind
@@ -31,6 +32,9 @@ Loss = Annotated[
         json_schema_extra={"pattern": f"^({LOSSES}|({LEVEL_LOSSES}):[0-9.e-]+)$"},
     ),
 ]
+
+
+DRAWN = "Numbers of each row in every draw; null where the evidence is impossible, or where they are infinite."
 
 
 class ProblemReply(TypedDict):
@@ -112,6 +116,8 @@ class AnswerReply(_BasisReply):
     concerns: NotRequired[list[str]]
     more_evidence: NotRequired[list[EvidenceProbability]]
     sampling: NotRequired[_SamplingReply]
+    draws: NotRequired[Annotated[list[list[float | None]], Field(description=DRAWN)]]
+    weights: NotRequired[Annotated[list[float], Field(description="Weight of each draw, of a predictive answer.")]]
     values: list[_AnswerValue]
 
 
@@ -260,6 +266,13 @@ class RegressReply(_BasisReply):
     level: float
     coefficients: list[NamedRow]
     draws: NotRequired[Annotated[list[list[float]], Field(description="Coefficients under each draw.")]]
+
+
+class CombinedExplanationReply(TypedDict):
+    """Effects of one record on all releases of each data set together, and on each release by its id."""
+
+    together: Annotated[list[InferenceLimits | str], Field(description="A sentence where there is no one guarantee.")]
+    releases: dict[str, Explanation]
 
 
 class CombinedDocument(TypedDict):
