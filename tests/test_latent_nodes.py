@@ -7,7 +7,6 @@ one of them with a probability below 1e-6.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -75,6 +74,7 @@ def classes_of(share: float, asked: Floats) -> dc.Tables:
 
 
 APART = classes_of(0.6, np.array([[0.1, 0.2, 0.15, 0.9, 0.7], [0.8, 0.9, 0.75, 0.2, 0.3]]))
+APART_6 = classes_of(0.6, np.array([[0.1, 0.2, 0.15, 0.9, 0.7, 0.4], [0.8, 0.9, 0.75, 0.2, 0.3, 0.6]]))
 
 
 # --------------------------------------------------------------------------------------------------- the block
@@ -140,16 +140,29 @@ def test_errors_of_overlapping_tables_are_those_of_the_same_records() -> None:
     np.testing.assert_allclose(np.cov(np.array(errors).T), np.eye(len(errors[0])), atol=0.17)
 
 
-def test_both_forms_of_the_likelihood_agree() -> None:
-    release = simulated(star(5), APART, 500, 1.0, 3)
-    block = LatentBlock.of(star(5), "class")
+def test_slopes_of_moves_are_close_to_the_whole_ones() -> None:
+    """Laws near each other differ in few directions, and in these the kept errors are the whole ones."""
+    release = simulated(star(6), APART_6, 500, 1.0, 3)
+    block = LatentBlock.of(star(6), "class")
     moments = BlockMoments.of(block, release.network, release.measurements, None)
-    likelihood = moments.likelihood(np.full(32, 1 / 32))
-    assert likelihood.product is not None
-    laws = np.random.default_rng(0).dirichlet(np.ones(32), 3).T
-    plain = replace(likelihood, product=None)
-    for one, other in zip(likelihood.misfit(laws), plain.misfit(laws), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-8)
+    rng = np.random.default_rng(0)
+    ways = rng.standard_normal((64, 4)) * 1e-4
+    laws = np.full((64, 1), 1 / 64) + (ways - ways.mean(axis=0)) @ rng.standard_normal((4, 50))
+    whole = moments.likelihood(np.full(64, 1 / 64))
+    kept = whole.seen_by(laws, 6, rng)
+    assert (len(whole.values), len(kept.values)) == (63, 7)
+    differences = laws[:, 1:] - laws[:, :1]
+    for likelihood in (whole, kept):
+        change = np.diff(likelihood.misfit(laws)) + 0.5 * (
+            (likelihood.slope(laws)[:, 1:] + likelihood.slope(laws)[:, :-1]) * np.diff(laws)
+        ).sum(axis=0)
+        np.testing.assert_allclose(change, 0, atol=1e-6)
+    np.testing.assert_allclose(
+        (kept.slope(laws)[:, 1:] * differences).sum(axis=0),
+        (whole.slope(laws)[:, 1:] * differences).sum(axis=0),
+        rtol=1e-6,
+    )
+    assert whole.seen_by(laws, 32, rng) is whole
 
 
 # --------------------------------------------------------------------------------------------------- what is told

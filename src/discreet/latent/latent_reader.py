@@ -48,8 +48,11 @@ POPULATIONS, MEMBERS = 8, 96
 """Populations, and parameters in each."""
 LEAST_WEIGHT = 0.6
 """Effective share of the parameters after the weights of one step, by which the next power is chosen."""
-MOVES, LEAST_LEAPS, MOST_LEAPS = 3, 8, 20
-"""Moves in a step, and least and largest number of leaps of a move."""
+MOVES, LENGTH, LEAST_LEAPS, MOST_LEAPS = 3, 1.6, 2, 20
+"""Moves in a step; mean length of a move in deviations (a quarter of a turn of a normal law), and least and largest
+number of its leaps."""
+DIRECTIONS = 128
+"""Directions of errors from which the slopes of moves are computed; moves are accepted by all of them."""
 ACCEPTED = 0.8
 """Share of accepted moves to which the length of leaps is adapted (Neal, 2011, has 0.65 as the most efficient one, and
 more where curvature varies)."""
@@ -139,17 +142,13 @@ class _Populations:
         self.law, _ = self.block.law(self.rows)
         self.target = self.moments.likelihood(self.law.mean(axis=-1))
 
-    def misfit(self) -> Floats:
-        """Compute half the squared distance of every member's law from the tables, shape (members,)."""
-        return self.target.misfit(self.law)[0]
-
     # -------------------------------------------------------------------------------------------- weights
 
     def reweigh(self) -> None:
         """Raise the power as far as half of the members keep their weight, then resample inside populations."""
-        before = self.power * self.misfit()
+        before = self.power * self.target.misfit(self.law)
         self.refresh()
-        misfit = self.misfit()
+        misfit = self.target.misfit(self.law)
         low, high = self.power, 1.0
         if self._effective(before - misfit) < LEAST_WEIGHT * self.members:
             for _ in range(40):
@@ -195,6 +194,7 @@ class _Populations:
         covariance = 0.9 * covariance + 0.1 * np.diag(np.diag(covariance))
         half = np.linalg.cholesky(covariance + 1e-9 * np.eye(len(at)))
         self._metric = at.mean(axis=1, keepdims=True), np.asarray(half, np.float64)
+        self._forces = self.target.seen_by(self.law, DIRECTIONS, self.rng)
 
     def move(self) -> None:
         """Move every member once by Hamiltonian dynamics, and adapt the length of leaps."""
@@ -202,14 +202,15 @@ class _Populations:
         at: Floats = np.linalg.solve(half, self._flatten(self.rows) - centre).astype(np.float64)
         speed = self.rng.standard_normal(at.shape)
         log, slope, rows, law = self._density(at)
-        start = log - 0.5 * np.square(speed).sum(axis=0)
+        start = log - self.power * self.target.misfit(law) - 0.5 * np.square(speed).sum(axis=0)
         new, leap = at, self.step * self.rng.uniform(0.8, 1.2)
-        for _ in range(int(self.rng.integers(LEAST_LEAPS, MOST_LEAPS + 1))):
+        leaps = self.rng.uniform(0.5, 1.5) * LENGTH / leap
+        for _ in range(round(float(np.clip(leaps, LEAST_LEAPS, MOST_LEAPS)))):
             speed = speed + 0.5 * leap * slope
             new = new + leap * speed
             log, slope, rows, law = self._density(new)
             speed = speed + 0.5 * leap * slope
-        gain = log - 0.5 * np.square(speed).sum(axis=0) - start
+        gain = log - self.power * self.target.misfit(law) - 0.5 * np.square(speed).sum(axis=0) - start
         gain = np.where(np.isfinite(gain), gain, -np.inf)
         accept = np.log(self.rng.random(self.members)) < gain
         self.rows = {node: np.where(accept, rows[node], table) for node, table in self.rows.items()}
@@ -217,13 +218,12 @@ class _Populations:
         self.step *= float(np.exp(np.minimum(1, np.exp(np.minimum(gain, 0))).mean() - ACCEPTED))
 
     def _density(self, at: Floats) -> tuple[Floats, Floats, dict[str, Array], Floats]:
-        """Compute log density and slope at positions in the metric, with rows and laws there."""
+        """Compute the log prior and the slope of the density at positions in the metric, with rows and laws there."""
         centre, half = self._metric
         rows = self._unflatten(half @ at + centre)
         law, before = self.block.law(rows)
-        misfit, slope_of_law = self.target.misfit(law)
-        log = -self.power * misfit
-        slopes = self.block.pull_back(rows, before, self.power * slope_of_law)
+        log: Floats = np.zeros(at.shape[-1])
+        slopes = self.block.pull_back(rows, before, self.power * self._forces.slope(law))
         parts = []
         for node in self.block.network.nodes:
             alpha, row = self.prior.alpha[node][..., None], rows[node]
@@ -323,8 +323,8 @@ def _check(populations: _Populations, history: list[dict[str, Array]]) -> float:
     """
     laws = [populations.block.law(each)[0] for each in history]
     mean = np.mean([law.mean(axis=-1) for law in laws], axis=0)
-    at_mean = 2 * float(populations.target.misfit(mean[:, None])[0][0])
-    distance = 2 * float(np.mean([populations.target.misfit(law)[0].mean() for law in laws]))
+    at_mean = 2 * float(populations.target.misfit(mean[:, None])[0])
+    distance = 2 * float(np.mean([populations.target.misfit(law).mean() for law in laws]))
     spare = len(populations.moments.values) - (distance - at_mean)
     return float(chi2.sf(at_mean, spare)) if spare >= 1 else float("nan")
 
