@@ -28,7 +28,7 @@ PACKS = {
     "predicting": 350,
     "reporting": 870,
     "questions": 1_160,
-    "latent": 660,
+    "latent": 830,
     "accuracy": 490,
     "designs": 3_430,
     "research": 5_100,

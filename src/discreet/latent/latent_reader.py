@@ -14,14 +14,15 @@ for the moves; Vehtari et al. (2021) and Margossian et al. (2024) for R-hat of p
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 
-from discreet.errors import DiscreetError, require, shown
+from discreet.errors import DiscreetError, InputError, require, shown
 from discreet.latent.latent_block import (
     BlockMoments,
     LatentBlock,
@@ -33,12 +34,15 @@ from discreet.latent.latent_block import (
 )
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.posterior.basis import Basis, Mark
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.evidence import measurements
+from discreet.posterior.fit_check import GoodnessOfFit
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws
 from discreet.posterior.methods import noise_aware
-from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
+from discreet.releases.combined import Combined, Evidence, evidence_of, payers_of, refuse_counting_twice
 from discreet.util.arrays import Array, Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
@@ -71,6 +75,32 @@ SIZES = ("largest", "second", "third", "fourth", "fifth", "sixth")
 """Names of a latent node's states, by the size of their shares: tables tell nothing of the names in a file."""
 CONCENTRATION = 1.0
 """Prior concentration of every cell if none is given: all rows are equally likely."""
+
+
+class LatentBasis(Basis):
+    """Basis of answers by a latent network: all rest on the node, which no table has."""
+
+    def of(
+        self, names: Iterable[str], *, given: Iterable[str] = (), read: bool = True
+    ) -> tuple[Mark, tuple[tuple[str, str], ...]]:
+        """Return "assumed", without pairs: all variables around the node were measured, and the node explains them."""
+        return "assumed", ()
+
+    def assumes(self, names: Iterable[str]) -> tuple[str, ...]:
+        """List assumptions on the names that have a column; see `Basis.assumes`."""
+        return super().assumes(self._seen(names))
+
+    def clipped(self, names: Iterable[str]) -> tuple[str, ...]:
+        """List clipped numbers among the names that have a column; see `Basis.clipped`."""
+        return super().clipped(self._seen(names))
+
+    def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
+        """List unmeasured parts of the names that have a column; see `Basis.prior_only`."""
+        return super().prior_only(self._seen(names), given=self._seen(given))
+
+    def _seen(self, names: Iterable[str]) -> list[str]:
+        """List the names that have a column."""
+        return [name for name in names if name in self.network.schema]
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,12 +444,41 @@ def draw_latent(
     whole = _whole_network(network, columns, latent)
     tables = Tables(whole, _rows_of(whole, rows, evidence, draws, rng), draws=draws)
     _warn_of_labels(block, doubt)
+    drawn = PosteriorDraws(tables, "latent", mixing=mixing, find_ess=partial(min, float(draws), mixing.effective))
+    told = {"latent": latent, "label_doubt": doubt, "fit": None if np.isnan(fit) else fit}
+    return restore_draws(drawn, combined, None, told)
+
+
+def restore_draws(
+    drawn: PosteriorDraws, evidence: Combined, checked: GoodnessOfFit | None, more: Mapping[str, Any]
+) -> LatentDraws:
+    """Attach what is known of a latent node to its draws, new or from a file.
+
+    Args:
+        drawn: over the network with the node.
+        evidence: that was read.
+        checked: stored result of `check_fit`; None computes it at first use.
+        more: name of the node, label doubt, and probability of the fit or None.
+
+    Raises:
+        InputError: something else was stored.
+    """
+    try:
+        latent, doubt, fit = str(more["latent"]), float(more["label_doubt"]), more["fit"]
+        fit = float("nan") if fit is None else float(fit)
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            "stored draws of a latent node have its name, label doubt and fit; these have others"
+        ) from None
+    require(latent in drawn.network.schema, "stored draws of a latent node have no such node")
     return LatentDraws(
-        tables,
+        drawn.probabilities,
         "latent",
-        mixing=mixing,
-        find_ess=partial(min, float(draws), mixing.effective),
-        accounts=frozenset(payers_of(combined.parts)),
+        mixing=drawn.mixing,
+        find_ess=drawn.find_ess,
+        basis=LatentBasis(evidence, evidence.network, trusted=False, stored_fit=checked),
+        accounts=frozenset(payers_of(evidence.parts)),
+        more=more,
         latent=latent,
         label_doubt=doubt,
         fit=fit,
@@ -438,10 +497,7 @@ def _block_prior(block: LatentBlock, prior: Dirichlet | None) -> Dirichlet:
 def _whole_network(network: Network, columns: Network, latent: str) -> Network:
     """Return the network with the variables of the release, which have bounds and bins, and states by their size."""
     named = replace(network.schema[latent], states=SIZES[: network.schema[latent].size])
-    variables = tuple(
-        named if variable.name == latent else columns.schema[variable.name] for variable in network.variables
-    )
-    return Network(variables, network.parents)
+    return Network((named, *(each for each in columns.variables if each.name in network.schema)), network.parents)
 
 
 def _rows_of(
