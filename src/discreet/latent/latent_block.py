@@ -282,7 +282,7 @@ class LawLikelihood:
 
     def misfit(self, law: Floats) -> Floats:
         """Compute half the squared distance of laws, shape (cells, draws), from the tables; shape (draws,)."""
-        return 0.5 * np.square(self.values[:, None] - self.rows @ law).sum(axis=0)
+        return np.asarray(0.5 * np.square(self.values[:, None] - self.rows @ law).sum(axis=0), np.float64)
 
     def slope(self, law: Floats) -> Floats:
         """Compute minus the slope of the misfit by the probabilities, shape (cells, draws)."""

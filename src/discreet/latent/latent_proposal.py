@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -25,12 +26,13 @@ from discreet.model.schema import Scope, Variable
 from discreet.posterior.evidence import measurements
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.releases.combined import Evidence, evidence_of
+from discreet.releases.measurement import Measurement
 from discreet.util.arrays import Floats, Ints
 from discreet.util.tabular import Block, Result
 
 LEAST_COLUMNS, MOST_COLUMNS = 5, 10
 """Least number of columns that a class is proposed for, and most: 1,024 cells can be read with two classes."""
-LEAST_GAIN = 10.0
+LEAST_GAIN = 20.0
 """Least difference of the criterion between a class and the best network without it (see the documentation's page)."""
 SEEN = 4.0
 """Standard deviations of a correlation from which a column counts as dependent on another one."""
@@ -47,7 +49,7 @@ class LatentProposal(Result):
     Args:
         columns: those behind which a class is proposed, or for which it was tried in vain; empty if too few depend on
             each other.
-        gain: of the class over the best network without it; a class is proposed above 10.
+        gain: of the class over the best network without it; a class is proposed above 20.
         network: these columns with a node of two states, their parent; None if no class is proposed.
         unread: columns of more states, which are not looked at: one of them may be what the pairs have in common.
 
@@ -117,7 +119,7 @@ def propose_latent(evidence: Evidence, *, name: str = "class") -> LatentProposal
     require(len(combined.data_sets) == 1, "a class is proposed from releases on one data set")
     network = combined.network
     require(name not in network.schema, f"a column has the name of the class, {name}; give another one")
-    pairs = _CorrelatedPairs.of(network, measurements(combined.parts), combined.records[0])
+    pairs = CorrelatedPairs.of(network, measurements(combined.parts), combined.records[0])
     best: tuple[float, Scope] = -np.inf, ()
     columns = pairs.dependent()
     while len(columns) >= LEAST_COLUMNS:
@@ -134,7 +136,7 @@ def propose_latent(evidence: Evidence, *, name: str = "class") -> LatentProposal
 
 
 @dataclass(frozen=True, eq=False)
-class _CorrelatedPairs:
+class CorrelatedPairs:
     """Correlations of yes-or-no columns whose pairs were all measured, with the variances of their noise.
 
     Args:
@@ -150,9 +152,9 @@ class _CorrelatedPairs:
     records: float
 
     @staticmethod
-    def of(network: Network, measured: Sequence[object], records: int | None) -> _CorrelatedPairs:
+    def of(network: Network, measured: Sequence[Measurement], records: int | None) -> CorrelatedPairs:
         """Read the correlations of a release's tables."""
-        tables = [datum for datum in measured if getattr(datum, "table", False)]
+        tables = [datum for datum in measured if datum.table]
         require(bool(tables), "a class is proposed from tables of counts; this release has none")
         held = {pair for datum in tables for pair in combinations(network.ordered(datum.scope), 2)}
         names = [variable.name for variable in network.variables if variable.size == 2]
@@ -172,11 +174,15 @@ class _CorrelatedPairs:
         for one, two in combinations(range(size), 2):
             pair = names[one], names[two]
             moments[one, two] = moments[two, one] = 2 * margins.values[pair].item() / total - means[one] * means[two]
-            noise[one, two] = noise[two, one] = 4 * margins.variances[pair] / total**2
+            # The noise of the margins and of the total is in the product of the means.
+            variance = 4 * margins.variances[pair] + (means[one] * means[two]) ** 2 * margins.total[1]
+            variance += 2 * means[two] ** 2 * margins.variances[names[one],]
+            variance += 2 * means[one] ** 2 * margins.variances[names[two],]
+            noise[one, two] = noise[two, one] = variance / total**2
         spread = np.maximum(1 - np.square(means), LEAST_UNIQUE)
         scale = np.sqrt(np.outer(spread, spread))
         correlations = np.clip(moments / scale, -1, 1) + np.eye(size)
-        return _CorrelatedPairs(tuple(names), correlations, noise / scale**2, total)
+        return CorrelatedPairs(tuple(names), correlations, noise / scale**2, total)
 
     def dependent(self) -> list[int]:
         """List the columns that depend on three or more others."""
@@ -207,7 +213,7 @@ class _CorrelatedPairs:
         for most in (1, 2):
             parents = _choose_parents(whole, most)
             first = [np.linalg.solve(whole[np.ix_(each, each)], whole[each, node]) for node, each in parents[1:]]
-            others.append(criterion(lambda at, parents=parents: _law_of_arcs(parents, at), np.concatenate(first))[0])
+            others.append(criterion(partial(_law_of_arcs, parents), np.concatenate(first))[0])
         misfits = np.zeros(len(columns))
         for place, part in zip(places, (left, left), strict=True):
             np.add.at(misfits, place, np.square(part))

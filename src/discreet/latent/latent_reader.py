@@ -175,20 +175,22 @@ class _Populations:
     # -------------------------------------------------------------------------------------------- weights
 
     def reweigh(self) -> None:
-        """Raise the power as far as half of the members keep their weight, then resample inside populations."""
-        before = self.power * self.target.misfit(self.law)
+        """Raise the power as far as most members keep their weight, then resample inside populations.
+
+        The errors are first taken at the mean law of now. Their change has no weight: moves at the new errors follow,
+        and where a network contradicts the tables it would cost most members in every step.
+        """
         self.refresh()
         misfit = self.target.misfit(self.law)
         low, high = self.power, 1.0
-        if self._effective(before - misfit) < LEAST_WEIGHT * self.members:
+        if self._effective((low - high) * misfit) < LEAST_WEIGHT * self.members:
             for _ in range(40):
                 middle = (low + high) / 2
-                inside = self._effective(before - middle * misfit) >= LEAST_WEIGHT * self.members
+                inside = self._effective((self.power - middle) * misfit) >= LEAST_WEIGHT * self.members
                 low, high = (middle, high) if inside else (low, middle)
-            # The errors' change alone may cost more than half of the weights: go on by a small step then.
-            high = max(low, self.power * 1.01)
-        self.power = min(high, 1.0)
-        self._resample(before - self.power * misfit)
+            high = low
+        self._resample((self.power - high) * misfit)
+        self.power = high
 
     @staticmethod
     def _effective(logs: Floats) -> float:
