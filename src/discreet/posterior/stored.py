@@ -209,7 +209,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
             "only draws that noise_aware made of a release's rows can be stored: others are all there is of them, or "
             "made of such draws (at_random, plug_in), and made again in no time"
         )
-    network, cells, prior = drawn.network, dict(drawn.probabilities), source and source.prior
+    network, cells, prior = drawn.network, dict(drawn.probabilities), None if source is None else source.prior
     sets = {} if parts is None else parts.draw_all()
     laws = None if parts is None else _JointLaws(seed=parts.sets.seed, assume=parts.assume, sets=[*map(list, sets)])
     replicates = None if drawn.replicates is None else dict(drawn.replicates)
