@@ -94,7 +94,8 @@ def propose_latent(evidence: Evidence, *, name: str = "class") -> LatentProposal
         name: of the node that is proposed.
 
     Returns:
-        The proposal. Columns that fit a class least are left out one by one, down to five, and the largest gain counts.
+        The proposal. Columns that fit a class least are left out one by one, down to five, until a network without a
+        class explains the rest better; the largest gain counts.
 
     Raises:
         InputError: several data sets, no tables, or a column of this name.
@@ -126,6 +127,9 @@ def propose_latent(evidence: Evidence, *, name: str = "class") -> LatentProposal
         gain, worst = pairs.gain(columns)
         if len(columns) <= MOST_COLUMNS:
             best = max(best, (gain, tuple(pairs.names[column] for column in columns)))
+        if gain < 0:
+            # A network explains these better; without the columns that explain the others a class would seem to.
+            break
         columns = [column for column in columns if column != worst]
     gain, chosen = best
     unread = tuple(variable.name for variable in network.variables if variable.size > 2)
