@@ -28,7 +28,7 @@ PACKS = {
     "predicting": 350,
     "reporting": 970,
     "questions": 1_160,
-    "latent": 660,
+    "latent": 870,
     "accuracy": 490,
     "designs": 3_430,
     "research": 5_220,

@@ -7,6 +7,7 @@ one of them with a probability below 1e-6.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -28,7 +29,9 @@ from discreet.latent.latent_block import (
     state_features,
 )
 from discreet.latent.latent_plan import plan_latent, without_latent
+from discreet.latent.latent_proposal import CorrelatedPairs, propose_latent
 from discreet.noise.noise_laws import DiscreteLaplace
+from discreet.posterior import stored
 from discreet.releases.measurement import Measurement
 from discreet.util.arrays import Array, Floats
 from folding import every
@@ -75,6 +78,7 @@ def classes_of(share: float, asked: Floats) -> dc.Tables:
 
 
 APART = classes_of(0.6, np.array([[0.1, 0.2, 0.15, 0.9, 0.7], [0.8, 0.9, 0.75, 0.2, 0.3]]))
+APART_6 = classes_of(0.6, np.array([[0.1, 0.2, 0.15, 0.9, 0.7, 0.4], [0.8, 0.9, 0.75, 0.2, 0.3, 0.6]]))
 
 
 # --------------------------------------------------------------------------------------------------- the block
@@ -140,16 +144,29 @@ def test_errors_of_overlapping_tables_are_those_of_the_same_records() -> None:
     np.testing.assert_allclose(np.cov(np.array(errors).T), np.eye(len(errors[0])), atol=0.17)
 
 
-def test_both_forms_of_the_likelihood_agree() -> None:
-    release = simulated(star(5), APART, 500, 1.0, 3)
-    block = LatentBlock.of(star(5), "class")
+def test_slopes_of_moves_are_close_to_the_whole_ones() -> None:
+    """Laws near each other differ in few directions, and in these the kept errors are the whole ones."""
+    release = simulated(star(6), APART_6, 500, 1.0, 3)
+    block = LatentBlock.of(star(6), "class")
     moments = BlockMoments.of(block, release.network, release.measurements, None)
-    likelihood = moments.likelihood(np.full(32, 1 / 32))
-    assert likelihood.product is not None
-    laws = np.random.default_rng(0).dirichlet(np.ones(32), 3).T
-    plain = replace(likelihood, product=None)
-    for one, other in zip(likelihood.misfit(laws), plain.misfit(laws), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-8)
+    rng = np.random.default_rng(0)
+    ways = rng.standard_normal((64, 4)) * 1e-4
+    laws = np.full((64, 1), 1 / 64) + (ways - ways.mean(axis=0)) @ rng.standard_normal((4, 50))
+    whole = moments.likelihood(np.full(64, 1 / 64))
+    kept = whole.seen_by(laws, 6, rng)
+    assert (len(whole.values), len(kept.values)) == (63, 7)
+    differences = laws[:, 1:] - laws[:, :1]
+    for likelihood in (whole, kept):
+        change = np.diff(likelihood.misfit(laws)) + 0.5 * (
+            (likelihood.slope(laws)[:, 1:] + likelihood.slope(laws)[:, :-1]) * np.diff(laws)
+        ).sum(axis=0)
+        np.testing.assert_allclose(change, 0, atol=1e-6)
+    np.testing.assert_allclose(
+        (kept.slope(laws)[:, 1:] * differences).sum(axis=0),
+        (whole.slope(laws)[:, 1:] * differences).sum(axis=0),
+        rtol=1e-6,
+    )
+    assert whole.seen_by(laws, 32, rng) is whole
 
 
 # --------------------------------------------------------------------------------------------------- what is told
@@ -243,6 +260,19 @@ def test_without_noise_it_is_the_maximum_likelihood(quiet: tuple[dc.Release, lat
     assert posterior.mixing.r_hat <= 1.01
     assert posterior.label_doubt < 1e-3
     assert posterior.fit > 1e-6
+
+
+def test_slopes_of_few_directions_have_the_same_posterior(
+    quiet: tuple[dc.Release, latent_reader.LatentDraws], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moves that take their slopes from 9 of 31 errors are accepted by all: deviations agree within a quarter."""
+    release, posterior = quiet
+    monkeypatch.setattr(latent_reader, "DIRECTIONS", 8)
+    rough = dc.read(release, method="latent", network=star(5), draws=1000, rng=2)
+    for name in ("class", "q1", "q5"):
+        one, other = (np.asarray(each.probabilities[name]) for each in (posterior, rough))
+        np.testing.assert_allclose(one.mean(axis=-1), other.mean(axis=-1), atol=0.4 * one.std(axis=-1).max())
+        np.testing.assert_allclose(one.std(axis=-1) / other.std(axis=-1), 1, atol=0.25)
 
 
 def test_one_seed_has_one_posterior_and_shares_are_in_order(
@@ -371,6 +401,104 @@ def test_the_shell_plans_releases_and_reads(tmp_path: Path) -> None:
     assert [answer["query"] for answer in answers] == queries
     share = 0.4 * 0.64 / (0.4 * 0.64 + 0.6 * 0.01)
     assert abs(answers[0]["values"][1]["mean"] - share) < 0.1
+
+
+def test_stored_draws_are_read_again_and_answer_by_the_shell(
+    quiet: tuple[dc.Release, latent_reader.LatentDraws], tmp_path: Path
+) -> None:
+    release, posterior = quiet
+    star(5).write(tmp_path / "group.bif")
+    release.save(tmp_path / "release.json")
+    file = str(tmp_path / "class.draws")
+    done = CliRunner().invoke(app, ["draw", str(tmp_path / "release.json"), "--latent", str(tmp_path / "group.bif"),
+                                    "--seed", "1", "--output", file])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    again = dc.results.PosteriorDraws.load(file)
+    assert isinstance(again, latent_reader.LatentDraws)
+    assert (again.latent, again.label_doubt, again.fit) == ("class", posterior.label_doubt, posterior.fit)
+    assert again.ess() == posterior.ess() and again.mixing == posterior.mixing
+    for name in again.network.nodes:
+        np.testing.assert_array_equal(again.probabilities[name], posterior.probabilities[name])
+    asked = "P(q2 | class=largest, q1=yes)"
+    answer = again.answer(asked)
+    assert answer.rows == posterior.answer(asked).rows and answer.basis == "assumed"
+    done = CliRunner().invoke(app, ["query", file, asked, "--json"])
+    assert json.loads(done.stdout)["answers"][0]["values"][1]["mean"] == pytest.approx(answer.rows[1]["mean"])
+    done = CliRunner().invoke(app, ["sample", file, "-n", "4", "--output", str(tmp_path / "rows.csv")])
+    assert (tmp_path / "rows.csv").read_text().partition("\n")[0] == '"class","q1","q2","q3","q4","q5"'
+    done = CliRunner().invoke(app, ["decide", file, "--quantity", "P(q1=yes | class=largest)", "--loss", "absolute",
+                                    "--json"])  # fmt: skip
+    assert done.exit_code == 0, done.output
+
+
+def test_stored_draws_with_other_words_are_refused(quiet: tuple[dc.Release, latent_reader.LatentDraws]) -> None:
+    _, posterior = quiet
+    for more in ({"latent": "class"}, {"latent": "class", "label_doubt": "x", "fit": None}, {"latent": "nobody",
+                 "label_doubt": 0.0, "fit": 1.0}):  # fmt: skip
+        with pytest.raises(dc.InputError, match="stored draws of a latent node have "):
+            stored.from_bytes(stored.to_bytes(replace(posterior, more=more)))
+    narrow = dc.results.PosteriorDraws(posterior.probabilities, "latent", basis=posterior.basis)
+    with pytest.raises(dc.InputError, match="only draws that noise_aware made"):
+        stored.to_bytes(narrow)
+
+
+# --------------------------------------------------------------------------------------------------- proposals
+
+
+def released(codes: Mapping[str, Array], epsilon: float) -> dc.Release:
+    """A rehearsed release of yes-or-no columns over a network without arcs, which measures pairs as well."""
+    network = dc.Network.empty([dc.Variable(name, ("no", "yes")) for name in codes])
+    promise = dc.Guarantee(epsilon=epsilon, **PROMISE)
+    counts = dc.tools.count_codes(network, dict(codes))
+    return dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+
+
+def test_a_class_is_proposed_where_no_arcs_explain_the_pairs(tmp_path: Path) -> None:
+    """Seeds are fixed, and gains are some hundreds or below 0: no chance decides."""
+    rng = np.random.default_rng(3)
+    hidden, shares = rng.random(20_000) < 0.4, np.array([[0.2, 0.8]] * 6)
+    codes = {f"q{k}": (rng.random(20_000) < shares[k, hidden.astype(int)]).astype(int) for k in range(6)}
+    codes["alone"] = (rng.random(20_000) < 0.5).astype(int)
+    release = released(codes, 3.0)
+    proposal = propose_latent(release)
+    assert proposal.columns == tuple(f"q{k}" for k in range(6)) and proposal.gain > 100
+    assert proposal.network is not None
+    assert proposal.network.parents["q3"] == ("class",)
+    release.save(tmp_path / "release.json")
+    done = CliRunner().invoke(app, ["latent", str(tmp_path / "release.json"), "--output", str(tmp_path / "new.bif")])
+    assert done.exit_code == 0, done.output
+    assert "a class behind q0, q1" in done.output
+    assert dc.Network.read(tmp_path / "new.bif") == proposal.network
+    # The same with the class as a column: it explains the pairs.
+    seen = propose_latent(released({**codes, "group": hidden.astype(int)}, 3.0))
+    assert seen.network is None and seen.gain < 0
+    # A chain, and columns that depend on nothing.
+    chain = {"q0": codes["q0"]}
+    for k in range(1, 6):
+        chain[f"q{k}"] = np.where(rng.random(20_000) < 0.8, chain[f"q{k - 1}"], 1 - chain[f"q{k - 1}"])
+    assert propose_latent(released(chain, 3.0)).network is None
+    nothing = propose_latent(released({name: rng.permutation(column) for name, column in codes.items()}, 0.1))
+    assert (nothing.columns, nothing.network) == ((), None)
+    assert "fewer than 5" in nothing.summary()
+    with pytest.raises(dc.InputError, match="a column has the name of the class, q1"):
+        propose_latent(release, name="q1")
+
+
+def test_errors_of_correlations_are_those_of_noise_and_records() -> None:
+    """Of 2,000 releases of three independent columns; a variance has a deviation of 3 %."""
+    rng, noise, seen = np.random.default_rng(4), DiscreteLaplace(16.0), []
+    network = dc.Network.empty([dc.Variable(name, ("no", "yes")) for name in "abc"])
+    law = np.einsum("a,b,c->abc", [0.3, 0.7], [0.5, 0.5], [0.2, 0.8])
+    for _ in range(2000):
+        table = rng.multinomial(4000, law.ravel()).reshape(2, 2, 2)
+        noisy = table + noise.simulate(table.shape, rng).round().astype(int)
+        pairs = CorrelatedPairs.of(network, [Measurement(("a", "b", "c"), noisy, noise)], None)
+        seen.append(pairs.correlations[np.triu_indices(3, 1)])
+    squares = np.square([0.4, 0.0, 0.6])
+    factors = np.outer(1 + squares, 1 + squares) / np.outer(1 - squares, 1 - squares)
+    wanted = 8 * noise.variance / 4000**2 * factors[np.triu_indices(3, 1)]
+    np.testing.assert_allclose(np.var(seen, axis=0), wanted + 1 / 4000, rtol=0.2)
+    np.testing.assert_allclose(pairs.noise[np.triu_indices(3, 1)], wanted, rtol=0.2)
 
 
 def test_a_project_file_keeps_its_words_without_the_node(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def decide(
     if stored is not None:
         _refuse_drawing(draws, within, seed)
         draws = stored.probabilities.draws
-    network = _find_network(evidence, missing)
+    network = stored.network if stored is not None and stored.more else _find_network(evidence, missing)
     number = _count_draws(tasks, draws, within, failure, level, network)
     for task in tasks:  # refuse before drawing
         task.check(network)

@@ -21,6 +21,7 @@ def draw(
     equivalent_sample_size: flags.EquivalentSampleSize = 1.0,
     draws: flags.Draws = None,
     trust_network: flags.TrustNetwork = False,
+    latent: flags.Latent = None,
     seed: flags.Seed = None,
     replace: flags.Replace = False,
     as_json: flags.Json = False,
@@ -38,7 +39,7 @@ def draw(
     evidence = load_evidence(release)
     if posterior_kind(evidence) in ("weights", "states"):
         raise InputError("a release of a regression or a direction is read quickly; there is nothing to store")
-    how = Drawing(method, draws, seed, trust_network=trust_network)
+    how = Drawing(method, draws, seed, trust_network=trust_network, latent=latent)
     how = with_(how, prior=read_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how)
     posterior.save(output, replace=replace)

@@ -15,9 +15,13 @@ tasks = lazy_import("discreet.latent.latent_task")
 
 def latent(
     network: Annotated[
-        str, typer.Argument(metavar="NETWORK", help="Network with the node: a BIF or XMLBIF file, or a project file.")
+        str,
+        typer.Argument(
+            metavar="NETWORK|RELEASE",
+            help="Network with the node: a BIF or XMLBIF file, or a project file; or a release, for a proposal.",
+        ),
     ],
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Node that has no column.")],
+    node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="Node that has no column.")] = None,
     output: Annotated[
         Path | None,
         flags.output(
@@ -29,10 +33,12 @@ def latent(
     """Prepare the release for a node without a column, such as a class behind questions.
 
     It says which tables tell the parameters, and writes the network of the other variables, for --network of release.
-    query --latent NETWORK then reads the release. It reads no records, and spends nothing.
+    query --latent NETWORK then reads the release. Of a release it says whether its pairs of yes-or-no columns show a
+    class behind them, and writes the network with it. It reads no records, and spends nothing.
 
     Example:
         discreet latent demo/asia.bif either --output observed.bif
+        discreet latent release.json --output proposed.bif
     """
     tasks.prepare(network, node, output, as_json)
 

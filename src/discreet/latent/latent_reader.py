@@ -14,14 +14,15 @@ for the moves; Vehtari et al. (2021) and Margossian et al. (2024) for R-hat of p
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 
-from discreet.errors import DiscreetError, require, shown
+from discreet.errors import DiscreetError, InputError, require, shown
 from discreet.latent.latent_block import (
     BlockMoments,
     LatentBlock,
@@ -33,12 +34,15 @@ from discreet.latent.latent_block import (
 )
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.posterior.basis import Basis, Mark
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.evidence import measurements
+from discreet.posterior.fit_check import GoodnessOfFit
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws
 from discreet.posterior.methods import noise_aware
-from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
+from discreet.releases.combined import Combined, Evidence, evidence_of, payers_of, refuse_counting_twice
 from discreet.util.arrays import Array, Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
@@ -48,8 +52,11 @@ POPULATIONS, MEMBERS = 8, 96
 """Populations, and parameters in each."""
 LEAST_WEIGHT = 0.6
 """Effective share of the parameters after the weights of one step, by which the next power is chosen."""
-MOVES, LEAST_LEAPS, MOST_LEAPS = 3, 8, 20
-"""Moves in a step, and least and largest number of leaps of a move."""
+MOVES, LENGTH, LEAST_LEAPS, MOST_LEAPS = 3, 1.6, 2, 20
+"""Moves in a step; mean length of a move in deviations (a quarter of a turn of a normal law), and least and largest
+number of its leaps."""
+DIRECTIONS = 128
+"""Directions of errors from which the slopes of moves are computed; moves are accepted by all of them."""
 ACCEPTED = 0.8
 """Share of accepted moves to which the length of leaps is adapted (Neal, 2011, has 0.65 as the most efficient one, and
 more where curvature varies)."""
@@ -68,6 +75,32 @@ SIZES = ("largest", "second", "third", "fourth", "fifth", "sixth")
 """Names of a latent node's states, by the size of their shares: tables tell nothing of the names in a file."""
 CONCENTRATION = 1.0
 """Prior concentration of every cell if none is given: all rows are equally likely."""
+
+
+class LatentBasis(Basis):
+    """Basis of answers by a latent network: all rest on the node, which no table has."""
+
+    def of(
+        self, names: Iterable[str], *, given: Iterable[str] = (), read: bool = True
+    ) -> tuple[Mark, tuple[tuple[str, str], ...]]:
+        """Return "assumed", without pairs: all variables around the node were measured, and the node explains them."""
+        return "assumed", ()
+
+    def assumes(self, names: Iterable[str]) -> tuple[str, ...]:
+        """List assumptions on the names that have a column; see `Basis.assumes`."""
+        return super().assumes(self._seen(names))
+
+    def clipped(self, names: Iterable[str]) -> tuple[str, ...]:
+        """List clipped numbers among the names that have a column; see `Basis.clipped`."""
+        return super().clipped(self._seen(names))
+
+    def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
+        """List unmeasured parts of the names that have a column; see `Basis.prior_only`."""
+        return super().prior_only(self._seen(names), given=self._seen(given))
+
+    def _seen(self, names: Iterable[str]) -> list[str]:
+        """List the names that have a column."""
+        return [name for name in names if name in self.network.schema]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,27 +172,25 @@ class _Populations:
         self.law, _ = self.block.law(self.rows)
         self.target = self.moments.likelihood(self.law.mean(axis=-1))
 
-    def misfit(self) -> Floats:
-        """Compute half the squared distance of every member's law from the tables, shape (members,)."""
-        return self.target.misfit(self.law)[0]
-
     # -------------------------------------------------------------------------------------------- weights
 
     def reweigh(self) -> None:
-        """Raise the power as far as half of the members keep their weight, then resample inside populations."""
-        before = self.power * self.misfit()
+        """Raise the power as far as most members keep their weight, then resample inside populations.
+
+        The errors are first taken at the mean law of now. Their change has no weight: moves at the new errors follow,
+        and where a network contradicts the tables it would cost most members in every step.
+        """
         self.refresh()
-        misfit = self.misfit()
+        misfit = self.target.misfit(self.law)
         low, high = self.power, 1.0
-        if self._effective(before - misfit) < LEAST_WEIGHT * self.members:
+        if self._effective((low - high) * misfit) < LEAST_WEIGHT * self.members:
             for _ in range(40):
                 middle = (low + high) / 2
-                inside = self._effective(before - middle * misfit) >= LEAST_WEIGHT * self.members
+                inside = self._effective((self.power - middle) * misfit) >= LEAST_WEIGHT * self.members
                 low, high = (middle, high) if inside else (low, middle)
-            # The errors' change alone may cost more than half of the weights: go on by a small step then.
-            high = max(low, self.power * 1.01)
-        self.power = min(high, 1.0)
-        self._resample(before - self.power * misfit)
+            high = low
+        self._resample((self.power - high) * misfit)
+        self.power = high
 
     @staticmethod
     def _effective(logs: Floats) -> float:
@@ -195,6 +226,7 @@ class _Populations:
         covariance = 0.9 * covariance + 0.1 * np.diag(np.diag(covariance))
         half = np.linalg.cholesky(covariance + 1e-9 * np.eye(len(at)))
         self._metric = at.mean(axis=1, keepdims=True), np.asarray(half, np.float64)
+        self._forces = self.target.seen_by(self.law, DIRECTIONS, self.rng)
 
     def move(self) -> None:
         """Move every member once by Hamiltonian dynamics, and adapt the length of leaps."""
@@ -202,14 +234,15 @@ class _Populations:
         at: Floats = np.linalg.solve(half, self._flatten(self.rows) - centre).astype(np.float64)
         speed = self.rng.standard_normal(at.shape)
         log, slope, rows, law = self._density(at)
-        start = log - 0.5 * np.square(speed).sum(axis=0)
+        start = log - self.power * self.target.misfit(law) - 0.5 * np.square(speed).sum(axis=0)
         new, leap = at, self.step * self.rng.uniform(0.8, 1.2)
-        for _ in range(int(self.rng.integers(LEAST_LEAPS, MOST_LEAPS + 1))):
+        leaps = self.rng.uniform(0.5, 1.5) * LENGTH / leap
+        for _ in range(round(float(np.clip(leaps, LEAST_LEAPS, MOST_LEAPS)))):
             speed = speed + 0.5 * leap * slope
             new = new + leap * speed
             log, slope, rows, law = self._density(new)
             speed = speed + 0.5 * leap * slope
-        gain = log - 0.5 * np.square(speed).sum(axis=0) - start
+        gain = log - self.power * self.target.misfit(law) - 0.5 * np.square(speed).sum(axis=0) - start
         gain = np.where(np.isfinite(gain), gain, -np.inf)
         accept = np.log(self.rng.random(self.members)) < gain
         self.rows = {node: np.where(accept, rows[node], table) for node, table in self.rows.items()}
@@ -217,13 +250,12 @@ class _Populations:
         self.step *= float(np.exp(np.minimum(1, np.exp(np.minimum(gain, 0))).mean() - ACCEPTED))
 
     def _density(self, at: Floats) -> tuple[Floats, Floats, dict[str, Array], Floats]:
-        """Compute log density and slope at positions in the metric, with rows and laws there."""
+        """Compute the log prior and the slope of the density at positions in the metric, with rows and laws there."""
         centre, half = self._metric
         rows = self._unflatten(half @ at + centre)
         law, before = self.block.law(rows)
-        misfit, slope_of_law = self.target.misfit(law)
-        log = -self.power * misfit
-        slopes = self.block.pull_back(rows, before, self.power * slope_of_law)
+        log: Floats = np.zeros(at.shape[-1])
+        slopes = self.block.pull_back(rows, before, self.power * self._forces.slope(law))
         parts = []
         for node in self.block.network.nodes:
             alpha, row = self.prior.alpha[node][..., None], rows[node]
@@ -323,8 +355,8 @@ def _check(populations: _Populations, history: list[dict[str, Array]]) -> float:
     """
     laws = [populations.block.law(each)[0] for each in history]
     mean = np.mean([law.mean(axis=-1) for law in laws], axis=0)
-    at_mean = 2 * float(populations.target.misfit(mean[:, None])[0][0])
-    distance = 2 * float(np.mean([populations.target.misfit(law)[0].mean() for law in laws]))
+    at_mean = 2 * float(populations.target.misfit(mean[:, None])[0])
+    distance = 2 * float(np.mean([populations.target.misfit(law).mean() for law in laws]))
     spare = len(populations.moments.values) - (distance - at_mean)
     return float(chi2.sf(at_mean, spare)) if spare >= 1 else float("nan")
 
@@ -414,12 +446,41 @@ def draw_latent(
     whole = _whole_network(network, columns, latent)
     tables = Tables(whole, _rows_of(whole, rows, evidence, draws, rng), draws=draws)
     _warn_of_labels(block, doubt)
+    drawn = PosteriorDraws(tables, "latent", mixing=mixing, find_ess=partial(min, float(draws), mixing.effective))
+    told = {"latent": latent, "label_doubt": doubt, "fit": None if np.isnan(fit) else fit}
+    return restore_draws(drawn, combined, None, told)
+
+
+def restore_draws(
+    drawn: PosteriorDraws, evidence: Combined, checked: GoodnessOfFit | None, more: Mapping[str, Any]
+) -> LatentDraws:
+    """Attach what is known of a latent node to its draws, new or from a file.
+
+    Args:
+        drawn: over the network with the node.
+        evidence: that was read.
+        checked: stored result of `check_fit`; None computes it at first use.
+        more: name of the node, label doubt, and probability of the fit or None.
+
+    Raises:
+        InputError: something else was stored.
+    """
+    try:
+        latent, doubt, fit = str(more["latent"]), float(more["label_doubt"]), more["fit"]
+        fit = float("nan") if fit is None else float(fit)
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            "stored draws of a latent node have its name, label doubt and fit; these have others"
+        ) from None
+    require(latent in drawn.network.schema, "stored draws of a latent node have no such node")
     return LatentDraws(
-        tables,
+        drawn.probabilities,
         "latent",
-        mixing=mixing,
-        find_ess=partial(min, float(draws), mixing.effective),
-        accounts=frozenset(payers_of(combined.parts)),
+        mixing=drawn.mixing,
+        find_ess=drawn.find_ess,
+        basis=LatentBasis(evidence, evidence.network, trusted=False, stored_fit=checked),
+        accounts=frozenset(payers_of(evidence.parts)),
+        more=more,
         latent=latent,
         label_doubt=doubt,
         fit=fit,
@@ -438,10 +499,7 @@ def _block_prior(block: LatentBlock, prior: Dirichlet | None) -> Dirichlet:
 def _whole_network(network: Network, columns: Network, latent: str) -> Network:
     """Return the network with the variables of the release, which have bounds and bins, and states by their size."""
     named = replace(network.schema[latent], states=SIZES[: network.schema[latent].size])
-    variables = tuple(
-        named if variable.name == latent else columns.schema[variable.name] for variable in network.variables
-    )
-    return Network(variables, network.parents)
+    return Network((named, *(each for each in columns.variables if each.name in network.schema)), network.parents)
 
 
 def _rows_of(

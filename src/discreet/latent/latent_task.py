@@ -8,32 +8,42 @@ import tomlkit
 
 from discreet.cli.arguments import PROJECT, network_over
 from discreet.cli.output_options import OutputOptions
+from discreet.cli.posteriors import load_evidence
 from discreet.errors import require, shown_path
 from discreet.formats.project_file import Project
 from discreet.latent.latent_plan import plan_latent
+from discreet.latent.latent_proposal import propose_latent
 from discreet.model.arcs import quoted
 from discreet.model.network import Network
 
 
-def prepare(word: str, node: str, output: Path | None, as_json: bool) -> None:
-    """Print the plan of a latent node, and write the network of the other variables.
+def prepare(word: str, node: str | None, output: Path | None, as_json: bool) -> None:
+    """Print the plan of a latent node, and write the network of the other variables; without a node propose one.
 
     Args:
-        word: path of the network.
-        node: without a column.
+        word: path of the network, or of a release without a node.
+        node: without a column; None proposes one for the release.
         output: new file; None writes none.
         as_json: whether to print JSON.
 
     Raises:
         InputError: as in `plan_latent`, a file that exists, or a project file for a network that is none.
     """
-    plan = plan_latent(network_over(word, None), node)
+    out = OutputOptions.of(None, None, False, as_json)
     if output is not None:
         require(not output.exists(), f"{shown_path(output)} exists; give another name")
+    if node is None:
+        found = propose_latent(load_evidence(word))
+        if output is not None and found.network is not None:
+            found.network.write(output)
+        out.show({"gain": found.gain, "proposed": found.tidy()}, found.content(), found.tidy())
+        return
+    plan = plan_latent(network_over(word, None), node)
+    if output is not None:
         _write(word, node, plan.observed, output)
     document = {"latent": node, "around": list(plan.around), "parameters": plan.parameters, "least": plan.least,
                 "tables": plan.tidy()}  # fmt: skip
-    OutputOptions.of(None, None, False, as_json).show(document, plan.content(), plan.tidy())
+    out.show(document, plan.content(), plan.tidy())
 
 
 def _write(word: str, node: str, observed: Network, output: Path) -> None:

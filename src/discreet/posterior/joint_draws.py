@@ -7,8 +7,8 @@ variables that some table contains together.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,6 +114,7 @@ class PosteriorDraws(Posterior):
         accounts: public ids of the accounts that paid for the releases behind the draws.
         sums: released sums of numeric columns; None if there are none.
         seen: the draws over records with gaps, of which these are the complete ones; None if they are no such draws.
+        more: what a reader with `restore` stores beside the draws, as JSON; empty for those of `noise_aware`.
 
     Raises:
         InputError: tables without an axis of draws, or replicate draws of another network or number.
@@ -141,6 +142,7 @@ class PosteriorDraws(Posterior):
     accounts: frozenset[str] = frozenset()
     sums: NumberEvidence | None = None
     seen: PosteriorDraws | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse tables without draws and replicates of another network or number; then clear impossible cells.

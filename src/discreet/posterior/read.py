@@ -68,6 +68,8 @@ class Reader:
         way: how `noise_aware` draws by this method; None for other readers.
         plain: function that takes the released numbers without regard to noise, for `plug_in`; "" if counts are fitted.
         general: whether it also reads what special readers do, which are preferred.
+        restore: function of stored draws, their evidence, their fit check and what was stored beside them (`more`),
+            which makes the posterior of a file; "" if `noise_aware` makes it.
 
     Example:
         >>> next(reader for reader in READERS if reader.name == "pooled").cost
@@ -86,6 +88,7 @@ class Reader:
     way: Way | None = None
     plain: str = ""
     general: bool = False
+    restore: str = ""
 
     def reads(self, evidence: Evidence) -> bool:
         """True if the reader accepts all parts of the evidence.

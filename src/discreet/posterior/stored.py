@@ -28,10 +28,10 @@ import numpy as np
 import numpy.typing as npt
 import pydantic
 
-from discreet.errors import InputError, shown_path
+from discreet.errors import InputError, require, shown_path
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.schema import Scope
+from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.fit_check import GoodnessOfFit, Tested
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws
@@ -40,6 +40,7 @@ from discreet.posterior.law_plan import replicate_step
 from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
+from discreet.posterior.read import every_reader, load_function
 from discreet.releases.codec import DocumentPart
 from discreet.releases.combined import Combined, Evidence, evidence_of, loads
 from discreet.util.arrays import Floats
@@ -99,7 +100,7 @@ class _StoredHead(DocumentPart):
     package: str
     numpy: str
     evidence: str
-    method: Method
+    method: str
     draws: pydantic.PositiveInt
     trusted: bool
     parents: dict[str, list[str]]
@@ -111,6 +112,8 @@ class _StoredHead(DocumentPart):
     effective: float
     generator: _Generator | None
     fit: _StoredFit | None = None
+    unseen: dict[str, list[str]] = pydantic.Field(default_factory=dict)
+    more: dict[str, Any] = pydantic.Field(default_factory=dict)
 
 
 def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = False) -> None:
@@ -203,12 +206,13 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     """
     drawn = posterior if posterior.saturated is None else posterior.saturated
     source, basis, parts = drawn.source, drawn.basis, drawn.parts
-    if source is None or basis is None or drawn.method not in get_args(Method):
+    known = drawn.more or (source and drawn.method in get_args(Method))
+    if basis is None or not known or set(basis.network.nodes).difference(drawn.network.nodes):
         raise InputError(
             "only draws that noise_aware made of a release's rows can be stored: others are all there is of them, or "
             "made of such draws (at_random, plug_in), and made again in no time"
         )
-    network, cells = drawn.network, dict(drawn.probabilities)
+    network, cells, prior = drawn.network, dict(drawn.probabilities), None if source is None else source.prior
     sets = {} if parts is None else parts.draw_all()
     laws = None if parts is None else _JointLaws(seed=parts.sets.seed, assume=parts.assume, sets=[*map(list, sets)])
     replicates = None if drawn.replicates is None else dict(drawn.replicates)
@@ -217,22 +221,24 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         package=version("discreet"),
         numpy=np.__version__,
         evidence=basis.evidence.dumps(),
-        method=cast(Method, drawn.method),
+        method=drawn.method,
         draws=drawn.probabilities.draws or 0,
         trusted=basis.trusted,
         parents={node: list(network.parents[node]) for node in network.nodes},
-        prior=source.prior is not None,
-        prior_accounts=sorted(source.prior.accounts) if source.prior else None,
+        prior=prior is not None,
+        prior_accounts=sorted(prior.accounts) if prior else None,
         twins=replicates is not None,
         joint_laws=laws,
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
         effective=drawn.ess(),
-        generator=_store_generator(source.rng),
+        generator=_store_generator(source.rng) if source else None,
         fit=_StoredFit.model_validate_json(json.dumps(asdict(basis.fit_check))) if checked else None,
+        unseen={each.name: list(each.states) for each in network.variables if each.name not in basis.network.schema},
+        more=dict(drawn.more),
     )
     text = _pad(head.model_dump_json().encode())
     arrays = [
-        *(() if source.prior is None else (source.prior.alpha[node] for node in network.nodes)),
+        *(() if prior is None else (prior.alpha[node] for node in network.nodes)),
         *cells.values(),
         *(() if replicates is None else replicates.values()),
         *(() if parts is None else (parts.sets.weights,)),
@@ -287,7 +293,8 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     head = _read_head(raw[start:end], label)
     combined = evidence_of(loads(head.evidence) if evidence is None else evidence)
     public = combined.network
-    wide = Network(public.variables, {node: tuple(parents) for node, parents in head.parents.items()})
+    unseen = tuple(Variable(name, tuple(states)) for name, states in head.unseen.items())
+    wide = Network((*unseen, *public.variables), {node: tuple(parents) for node, parents in head.parents.items()})
     wide = public if wide == public else wide
     numbers = np.frombuffer(raw, "<f8", (len(raw) - CHECKSUM_BYTES - end) // 8, end)
     taken = _ArrayReader(numbers, wide, label)
@@ -307,6 +314,11 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
         raise InputError(f"{label} has a head that does not fit together ({error})") from None
     posterior = PosteriorDraws(cells, head.method, replicates, mixing, partial(float, head.effective), parts=law_parts)
     checked = None if head.fit is None else _restore_fit(head.fit)
+    if head.more:
+        restore = [reader.restore for reader in every_reader() if reader.restore and reader.name == head.method]
+        require(bool(restore), f"{label} is read with a pack that is not installed")
+        return cast(PosteriorDraws, load_function(restore[0])(posterior, combined, checked, head.more))
+    require(head.method in get_args(Method), f"{label} has draws of no known method")
     return restore_source(posterior, combined, prior, rng, trusted=head.trusted, stored_fit=checked)
 
 

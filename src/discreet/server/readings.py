@@ -185,6 +185,8 @@ def _read_stored(version: Version) -> ServedPosterior | None:
     draws = load_draws(version.draws)
     if not version.digest.startswith(content_digest(evidence_in(version.draws))):
         return None
+    if draws.more:
+        raise Problem("bad-request", "draws with a latent node are not served; `discreet query` answers from them")
     reading = ServedPosterior(version, draws)
     return_memory()
     return reading
