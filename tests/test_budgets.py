@@ -32,7 +32,7 @@ PACKS = {
     "accuracy": 490,
     "designs": 3_430,
     "research": 5_100,
-    "evidence": 1_390,
+    "evidence": 1_420,
     "server": 3_800,
     "estimators": 2_610,
 }
