@@ -239,6 +239,34 @@ def test_chains_that_do_not_mix_are_refused_and_say_why() -> None:
     assert seen[0].worst.startswith("P(") and seen[0].chains == 4
 
 
+@every(
+    "r_hat, rounds, needed", [(1.5, [1000], "25,000"), (1.012, [1000, 2000, 3500], "1,800"), (1.1, [1000, 2000], "")]
+)
+def test_chains_go_on_while_the_last_round_says_that_they_can_mix(r_hat: float, rounds: list[int], needed: str) -> None:
+    """In time for 3,500 sweeps: of 25,000 that are missing none is begun, and the last round takes what is left.
+
+    Those of 1.1 seem to need ten times the last round, and then mix.
+    """
+    seen: list[int] = []
+
+    def measure(network: dc.Network, given: object, done: int) -> dc.results.Mixing:
+        return dc.results.Mixing(4, done, 500.0, "P(x=no)", 1.0 if not needed and done == 2000 else r_hat)
+
+    evidence = dc.tools.evidence_of(told(Z, 1.5, 6, 1))
+    updates = 3500 * module.updates_per_sweep(evidence) * (1 if module.COMPILED else module.PYTHON_SLOWDOWN)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_measure_mixing", measure)
+        arguments = (evidence, PRIOR, 100, np.random.default_rng(1))
+        if needed:
+            with pytest.raises(
+                dc.DiscreetError, match=rf"R-hat is {r_hat:.3f} .*need some {needed} more, and could make"
+            ):
+                draw_jointly(*arguments, progress=lambda mixing: seen.append(mixing.sweeps), most_updates=updates)
+        else:
+            draw_jointly(*arguments, progress=lambda mixing: seen.append(mixing.sweeps), most_updates=updates)
+    assert seen == rounds
+
+
 def test_the_number_of_records_is_not_cut_off_where_the_noise_was_low() -> None:
     """One row under noise of 2,000, read as -60 records: the law of their number is flat until the noise says no.
 

@@ -36,9 +36,9 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.noise.noise_laws import DiscreteLaplace
-from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
+from discreet.posterior.diagnostics import LARGEST_R_HAT, describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.evidence import measurements, number_of_records
-from discreet.posterior.joint_draws import Mixing, PosteriorDraws
+from discreet.posterior.joint_draws import LEAST_EFFECTIVE_DRAWS, Mixing, PosteriorDraws
 from discreet.posterior.methods import DrawTask
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
@@ -238,6 +238,9 @@ LEAST_KEPT_DRAWS = 500
 """Least draws kept of each chain: enough to estimate its autocorrelation."""
 MOST_UPDATES = 6e9
 """Most updates of a variable of a record in a chain: they take five minutes of one core, compiled."""
+PATIENCE = 8
+"""Ratio of the sweeps that a round's mixing says are needed to those that could be made, from which chains give up:
+chains that still approach their law need fewer."""
 RECORDS_PER_TYPE = 4
 """Number of records whose update takes as long as that of a type of records."""
 TERMS_PER_UPDATE = 8
@@ -366,8 +369,18 @@ def _list_blocks(tables: Sequence[MeasuredSums], firsts: Ints) -> tuple[Ints, St
         np.array([law.unit for law in laws], np.float64),
         np.array([law.floor for law in laws], np.float64),
         np.array([law.steps for law in laws], np.int64),
+        _list_grids([(len(rows[0]), law) for rows, law in zip(rows_of, laws, strict=True)]),
         *_make_store(widest),
     )
+
+
+def _list_grids(laws: Sequence[tuple[int, BlockLaw]]) -> Floats:
+    """List the logarithms of a probability on each block's grid; the law of each comes with the number of states."""
+    logs = np.zeros((len(laws), 1 + max([0, *(law.steps for _, law in laws)])))
+    for row, (states, law) in zip(logs, laws, strict=True):
+        if law.kind == GRID:
+            row[: law.steps + 1] = np.log(np.linspace(law.floor, 1 - (states - 1) * law.floor, law.steps + 1))
+    return logs
 
 
 def _make_store(states: int) -> tuple[Floats, Floats]:
@@ -438,7 +451,7 @@ def draw_jointly(
         list(pool.map(lambda chain: task.run(chain, WARM_UP_SWEEPS, 0, ADAPTATION_RATE), chains))
         done = WARM_UP_SWEEPS
         while True:
-            # Every round is twice as long as the last one, and it alone is kept: all before it is warm-up.
+            # Every round is up to twice as long as the last one, and it alone is kept: all before it is warm-up.
             rounds = list(pool.map(lambda chain, n=length: task.run(chain, n, kept_draws, 0.0), chains))
             done += length
             mixing = _measure_mixing(network, rounds, done)
@@ -446,11 +459,13 @@ def draw_jointly(
                 progress(mixing)
             if has_mixed(mixing):
                 break
-            length *= 2
-            if done + length > limit:
+            needed, left = length * _find_shortfall(mixing), limit - done
+            length = int(min(2 * length, left) // kept_draws) * kept_draws
+            if 2 * length < done or needed > PATIENCE * left:
                 raise DiscreetError(
                     f"the chains of the exact posterior have not mixed after {done:,} sweeps: "
-                    f"{describe_mixing(mixing)}; read the release with another method"
+                    f"{describe_mixing(mixing)}; they need some {needed:,.0f} more, and could make {max(left, 0):,.0f} "
+                    "in time; read the release with another method"
                 )
     cells, replicates = (
         _split_by_family(network, [getattr(each, name) for each in rounds], draws) for name in ("theta", "replicates")
@@ -458,6 +473,15 @@ def draw_jointly(
     # Omitted draws reduce the effective sample size in proportion.
     find_ess = partial(float, mixing.effective * draws / (EXACT_CHAINS * kept_draws))
     return PosteriorDraws(cells, "exact", replicates, mixing, find_ess)
+
+
+def _find_shortfall(mixing: Mixing) -> float:
+    """Compute the ratio of the length that the next round needs to that of the last one.
+
+    The variance of a chain's mean falls as its length grows, and with it what the effective size and R-hat miss. Chains
+    that still approach their law need fewer sweeps than that.
+    """
+    return max(LEAST_EFFECTIVE_DRAWS / mixing.effective, (mixing.r_hat - 1) / (LARGEST_R_HAT - 1))
 
 
 def updates_per_sweep(evidence: Combined) -> float:

@@ -21,7 +21,7 @@ NEGLIGIBLE_NATS = 46.0
 """Nats below the largest term of a sum at which a term is left out: exp(-46) is 1e-20."""
 KEY_FACTOR = 1_000_003
 """Odd factor that spreads the numbers of a row over the places of stored masses."""
-TILT_HALVINGS = 60
+TILT_HALVINGS = 30
 """Halvings of the interval of a tilt's rate, which only keeps sums within the range of numbers."""
 
 Codes = npt.NDArray[np.int32]
@@ -54,6 +54,7 @@ class StatisticBlocks(NamedTuple):
         unit: by which the statistics of a block are multiplied, shape (blocks,).
         floor: smallest probability on each block's grid, shape (blocks,).
         steps: of each block's grid, shape (blocks,).
+        logs: of a probability on each block's grid, from the floor up, shape (blocks, most steps + 1).
         keys: block and statistics of each stored value of A, shape (slots, 1 + most states); each chain has its own.
         stored: values of A on grids, shape (slots,).
     """
@@ -67,6 +68,7 @@ class StatisticBlocks(NamedTuple):
     unit: Floats
     floor: Floats
     steps: Ints
+    logs: Floats
     keys: Floats
     stored: Floats
 
@@ -285,32 +287,36 @@ def _find_grid_mass(
     for index in range(len(key)):
         if keys[code, index] != key[index]:
             keys[code] = key
-            stored[code] = log_grid_mass(concentrations, blocks.floor[block], blocks.steps[block])
+            logs = blocks.logs[block, : blocks.steps[block] + 1]
+            stored[code] = log_grid_mass(concentrations, blocks.floor[block], logs)
             break
     return float(stored[code])
 
 
 @compiled
-def log_grid_mass(concentrations: Floats, floor: float, steps: int) -> float:
+def log_grid_mass(concentrations: Floats, floor: float, logs: Floats) -> float:
     """Compute the log sum over a row's grid of the products of probabilities to the powers concentration - 1.
 
-    It is the last entry of a convolution of tables, one for each state. All are tilted by one exponential, whose effect
-    is known, as probabilities sum to 1, and which keeps that entry within the range of numbers.
+    For more than two states it is the last entry of a convolution of tables, one for each state. All are tilted by one
+    exponential, whose effect is known, as probabilities sum to 1, and which keeps that entry within the range of
+    numbers.
 
     Args:
         concentrations: shape (states,), at least two.
         floor: smallest probability.
-        steps: from it to the largest one.
+        logs: of a probability's values on the grid, from the floor up, shape (steps + 1,).
     """
-    size, width = len(concentrations), 1 - len(concentrations) * floor
+    size, steps = len(concentrations), len(logs) - 1
+    if size == 2:
+        return _log_pair_mass(concentrations[0] - 1, concentrations[1] - 1, floor, logs)
+    width = 1 - size * floor
     rate = _find_tilt_rate(concentrations, floor, floor + width)
     mass, terms, sums = np.zeros(steps + 1), np.empty(steps + 1), np.empty(steps + 1)
-    mass[0], total = 1.0, rate
+    total = rate * width
     for state in range(size):
         highest = -math.inf
         for step in range(steps + 1):
-            probability = floor + width * step / steps
-            terms[step] = (concentrations[state] - 1) * math.log(probability) - rate * probability
+            terms[step] = (concentrations[state] - 1) * logs[step] - rate * width * step / steps
             highest = max(highest, terms[step])
         for step in range(steps + 1):
             terms[step] = math.exp(terms[step] - highest)
@@ -323,6 +329,24 @@ def log_grid_mass(concentrations: Floats, floor: float, steps: int) -> float:
     for step in range(steps + 1):
         last += mass[step] * terms[steps - step]
     return total + math.log(max(last, FLOOR_PROBABILITY))
+
+
+@compiled
+def _log_pair_mass(first: float, second: float, floor: float, logs: Floats) -> float:
+    """Compute it for two states and their powers: terms fall from the largest one on, so they are summed from there."""
+    steps = len(logs) - 1
+    peak = 0 if first < second else steps  # of powers of which one is negative, or both
+    if min(first, second) >= 0 and first + second > 0:
+        mode = (first / (first + second) - floor) / (1 - 2 * floor)
+        peak = int(min(max(mode, 0.0), 1.0) * steps + 0.5)
+    highest, total = first * logs[peak] + second * logs[steps - peak], 1.0
+    for way in (-1, 1):
+        step, gain = peak + way, 0.0
+        while 0 <= step <= steps and gain > -NEGLIGIBLE_NATS:
+            gain = first * logs[step] + second * logs[steps - step] - highest
+            total += math.exp(gain)
+            step += way
+    return highest + math.log(total)
 
 
 @compiled
