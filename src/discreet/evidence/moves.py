@@ -340,13 +340,13 @@ def _log_pair_mass(first: float, second: float, floor: float, logs: Floats) -> f
         mode = (first / (first + second) - floor) / (1 - 2 * floor)
         peak = int(min(max(mode, 0.0), 1.0) * steps + 0.5)
     highest, total = first * logs[peak] + second * logs[steps - peak], 1.0
-    for way in (-1, 1):
-        step, gain = peak + way, 0.0
+    for direction in (-1, 1):
+        step, gain = peak + direction, 0.0
         while 0 <= step <= steps and gain > -NEGLIGIBLE_NATS:
             gain = first * logs[step] + second * logs[steps - step] - highest
             total += math.exp(gain)
-            step += way
-    return highest + math.log(total)
+            step += direction
+    return float(highest + math.log(total))
 
 
 @compiled

@@ -175,14 +175,16 @@ class CorrelatedPairs:
         size = len(names)
         moments, noise = np.zeros((size, size)), np.zeros((size, size))
         means = np.array([np.sqrt(2) * margins.values[name,].item() / total for name in names])
-        for one, two in combinations(range(size), 2):
-            pair = names[one], names[two]
-            moments[one, two] = moments[two, one] = 2 * margins.values[pair].item() / total - means[one] * means[two]
+        for first, second in combinations(range(size), 2):
+            pair = names[first], names[second]
+            moments[first, second] = moments[second, first] = (
+                2 * margins.values[pair].item() / total - means[first] * means[second]
+            )
             # The noise of the margins and of the total is in the product of the means.
-            variance = 4 * margins.variances[pair] + (means[one] * means[two]) ** 2 * margins.total[1]
-            variance += 2 * means[two] ** 2 * margins.variances[names[one],]
-            variance += 2 * means[one] ** 2 * margins.variances[names[two],]
-            noise[one, two] = noise[two, one] = variance / total**2
+            variance = 4 * margins.variances[pair] + (means[first] * means[second]) ** 2 * margins.total[1]
+            variance += 2 * means[second] ** 2 * margins.variances[names[first],]
+            variance += 2 * means[first] ** 2 * margins.variances[names[second],]
+            noise[first, second] = noise[second, first] = variance / total**2
         spread = np.maximum(1 - np.square(means), LEAST_UNIQUE)
         scale = np.sqrt(np.outer(spread, spread))
         correlations = np.clip(moments / scale, -1, 1) + np.eye(size)
@@ -253,8 +255,8 @@ def _choose_parents(whole: Floats, most: int) -> list[tuple[int, list[int]]]:
     parents = []
     for place, node in enumerate(order):
         sets = [list(each) for each in combinations(order[:place], min(most, place))]
-        told = [whole[each, node] @ np.linalg.solve(whole[np.ix_(each, each)], whole[each, node]) for each in sets]
-        parents.append((node, sets[int(np.argmax(told))]))
+        explained = [whole[each, node] @ np.linalg.solve(whole[np.ix_(each, each)], whole[each, node]) for each in sets]
+        parents.append((node, sets[int(np.argmax(explained))]))
     return parents
 
 
@@ -262,7 +264,7 @@ def _law_of_arcs(parents: Sequence[tuple[int, list[int]]], weights: Floats) -> F
     """Compute the correlations of a linear network of variables with variance 1, its weights in the order of arcs."""
     whole, at, before = np.eye(len(parents)), 0, list[int]()
     for node, each in parents:
-        told = weights[at : at + len(each)] @ whole[np.ix_(each, before)] if before else np.empty(0)
-        whole[node, before] = whole[before, node] = told
+        correlations = weights[at : at + len(each)] @ whole[np.ix_(each, before)] if before else np.empty(0)
+        whole[node, before] = whole[before, node] = correlations
         at, before = at + len(each), [*before, node]
     return whole

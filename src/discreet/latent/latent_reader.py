@@ -447,8 +447,8 @@ def draw_latent(
     tables = Tables(whole, _rows_of(whole, rows, evidence, draws, rng), draws=draws)
     _warn_of_labels(block, doubt)
     drawn = PosteriorDraws(tables, "latent", mixing=mixing, find_ess=partial(min, float(draws), mixing.effective))
-    told = {"latent": latent, "label_doubt": doubt, "fit": None if np.isnan(fit) else fit}
-    return restore_draws(drawn, combined, None, told)
+    facts = {"latent": latent, "label_doubt": doubt, "fit": None if np.isnan(fit) else fit}
+    return restore_draws(drawn, combined, None, facts)
 
 
 def restore_draws(

@@ -33,10 +33,10 @@ def prepare(word: str, node: str | None, output: Path | None, as_json: bool) -> 
     if output is not None:
         require(not output.exists(), f"{shown_path(output)} exists; give another name")
     if node is None:
-        found = propose_latent(load_evidence(word))
-        if output is not None and found.network is not None:
-            found.network.write(output)
-        out.show({"gain": found.gain, "proposed": found.tidy()}, found.content(), found.tidy())
+        proposal = propose_latent(load_evidence(word))
+        if output is not None and proposal.network is not None:
+            proposal.network.write(output)
+        out.show({"gain": proposal.gain, "proposed": proposal.tidy()}, proposal.content(), proposal.tidy())
         return
     plan = plan_latent(network_over(word, None), node)
     if output is not None:

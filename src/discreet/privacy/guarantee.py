@@ -104,8 +104,8 @@ class Guarantee:
     `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs. For METRIC
     `P(M(D) in S) <= exp(epsilon rho) P(M(D') in S) + delta rho` for all D, D' of one size, where rho is the sum, over
     all values that differ, of their distances in units, each rounded up to a whole number; or, where the unit ends in
-    "by arcs", "by attributes", "by length" or "by moments", the sum of such distances of records
-    (`releases/metric_unit.py`). It protects changes, not whole records or persons.
+    "by arcs", "by attributes", "by length" or "by moments", the sum of such distances of records. It
+    protects changes, not whole records or persons.
 
     Args:
         epsilon: nats; greater than 0, finite. "0.1" and "1/3" are kept exactly; the float 0.1 is read as one tenth.

@@ -102,8 +102,8 @@ def _measure_at_delta(case: Audited, draws: int) -> float:
     for pair, units in pairs.items():
         ours, theirs = (_list_laws(logs[data]) for data in pair)
         delta = float(guarantee.delta) * units
-        for one, other in ((ours, theirs), (theirs, ours)):
-            laws = [laws for laws in zip(one, other, strict=True) if not np.array_equal(*laws)] * draws
+        for law, neighbour in ((ours, theirs), (theirs, ours)):
+            laws = [laws for laws in zip(law, neighbour, strict=True) if not np.array_equal(*laws)] * draws
             largest = max(largest, (number + _convolve_losses(laws, delta)) / units if laws else 0.0)
     return largest
 

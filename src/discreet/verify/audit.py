@@ -148,7 +148,7 @@ def changed_values(over: Any, guarantee: Guarantee, rests: Iterable[Data]) -> di
         for code in range(variable.size)
         if code != record[at]
     }
-    return {((*rest, one), (*rest, other)): units for rest in rests for (one, other), units in moves.items()}
+    return {((*rest, first), (*rest, second)): units for rest in rests for (first, second), units in moves.items()}
 
 
 Floats = npt.NDArray[np.float64]

@@ -308,9 +308,8 @@ def _list_values(records: Records, column: NamedColumn) -> dict[str, int]:
     table = records.table.select(column.name, *({STEPS} & {*records.table.columns}))
     stored = declared(table[column.name])
     kind = stored.type()
-    key = stored.cast("float64") if kind.is_numeric() else stored
-    if kind.is_string() and not records.bytewise:
-        key = bytewise(stored)
+    as_text = kind.is_string() and not records.bytewise
+    key = stored.cast("float64") if kind.is_numeric() else bytewise(stored) if as_text else stored
     present = table.filter(is_present(stored)).mutate(discreet_value=key)
     groups = present.group_by("discreet_value").aggregate(discreet_records=amount(present)).limit(MOST_VALUES + 1)
     rows = arrow(groups)

@@ -111,8 +111,8 @@ class LikelyParameters:
     def _order(self) -> Ints:
         """The candidates, those first whose log-likelihoods change least, beside what they have in common."""
         prior = softmax(self.table.base)
-        own = self.table.steps - (self.table.steps @ prior)[:, None]
-        return np.argsort(np.ptp(own, axis=0), kind="stable")
+        changes = self.table.steps - (self.table.steps @ prior)[:, None]
+        return np.argsort(np.ptp(changes, axis=0), kind="stable")
 
     @cached_property
     def _steep(self) -> int:
@@ -160,8 +160,8 @@ class LikelyParameters:
         nats, worst = self.table.steps * (rate / SCORE_STEPS), 0.0
         for rest in _list_counts(self.records - 1, len(nats)):
             logs = log_softmax(self.table.base + rest @ nats + nats[:, None], axis=2)
-            for one in logs:
-                worst = max(worst, float(hockey_stick(one, logs, float(self.guarantee.epsilon)).max()))
+            for log_law in logs:
+                worst = max(worst, float(hockey_stick(log_law, logs, float(self.guarantee.epsilon)).max()))
         return worst
 
 
@@ -202,11 +202,11 @@ def largest_shares(base: Floats, nats: Floats, records: int, candidates: Ints, d
     starts = np.unique(np.linspace(0, len(base), min(len(base), GROUPS), endpoint=False).astype(np.int64))
     group = np.logaddexp.reduceat(base, starts)
     spread = np.exp(base - np.repeat(group, np.diff(starts, append=len(base))))
-    means, own, log_prior = np.add.reduceat(nats * spread, starts, axis=1), nats[:, candidates].T, base[candidates]
-    require(own.size * len(group) <= MOST_WORK * 8, "too many types of records and parameters for a delta; use fewer")
-    counts, best, left = np.zeros(own.shape), np.zeros(len(own)), np.arange(len(own))
+    means, gains, log_prior = np.add.reduceat(nats * spread, starts, axis=1), nats[:, candidates].T, base[candidates]
+    require(gains.size * len(group) <= MOST_WORK * 8, "too many types of records and parameters for a delta; use fewer")
+    counts, best, left = np.zeros(gains.shape), np.zeros(len(gains)), np.arange(len(gains))
     for _ in range(CLIMBS):
-        rows, here = own[left], np.arange(len(left))
+        rows, here = gains[left], np.arange(len(left))
         sums = group + counts @ means
         value = log_prior[left] + (counts * rows).sum(axis=1) - logsumexp(sums, axis=1)
         slopes = rows - softmax(sums, axis=1) @ means.T

@@ -79,25 +79,25 @@ class _Boxes:
         self.cuts = [np.array([int(cut * common) for cut in cuts], object) for cuts in exact]
         self.unit, self.common = int(amount * common), common
 
-    def _measure_gaps(self, first: Ints, others: Ints) -> Iterator[Any]:
+    def _measure_gaps(self, first: Ints, rest: Ints) -> Iterator[Any]:
         """For each variable, least differences of its values: 0 in one bin, else more than the number."""
-        for cuts, bin, bins in zip(self.cuts, first.tolist(), others, strict=True):
+        for cuts, bin, bins in zip(self.cuts, first.tolist(), rest, strict=True):
             yield np.where(bins == bin, 0, cuts[np.maximum(bins, bin)] - cuts[np.minimum(bins, bin) + 1])
 
-    def add_up(self, first: Ints, others: Ints) -> Ints:
+    def add_up(self, first: Ints, rest: Ints) -> Ints:
         """Sum the units of all values that differ."""
-        units = sum(gap // self.unit for gap in self._measure_gaps(first, others))
-        return np.asarray(units + (others != first[:, None]).sum(axis=0), np.int64)
+        units = sum(gap // self.unit for gap in self._measure_gaps(first, rest))
+        return np.asarray(units + (rest != first[:, None]).sum(axis=0), np.int64)
 
-    def measure_length(self, first: Ints, others: Ints) -> Ints:
+    def measure_length(self, first: Ints, rest: Ints) -> Ints:
         """Measure the length of the difference."""
-        squares = sum(gap * gap for gap in self._measure_gaps(first, others))
+        squares = sum(gap * gap for gap in self._measure_gaps(first, rest))
         return np.asarray(ROOT(squares // self.unit**2), np.int64) + 1
 
-    def measure_moments(self, first: Ints, others: Ints) -> Ints:
+    def measure_moments(self, first: Ints, rest: Ints) -> Ints:
         """Bound from below the Frobenius norm of the difference of squares, and twice the length of that of values."""
-        squares = sum(gap * gap for gap in self._measure_gaps(first, others)) * self.common**2
-        low, high = zip(*(self._find_ends(axis, others[axis]) for axis in range(len(self.cuts))), strict=True)
+        squares = sum(gap * gap for gap in self._measure_gaps(first, rest)) * self.common**2
+        low, high = zip(*(self._find_ends(axis, rest[axis]) for axis in range(len(self.cuts))), strict=True)
         ends = [self._find_ends(axis, np.array([bin])) for axis, bin in enumerate(first.tolist())]
         products = 0
         for i, j in combinations_with_replacement(range(len(self.cuts)), 2):
@@ -113,10 +113,10 @@ class _Boxes:
         return self.cuts[axis][bins], self.cuts[axis][bins + 1]
 
 
-def _multiply(same: bool, one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Find the least and the largest product of numbers from two intervals, or square of those from one."""
-    products = np.array([a * b for a in one for b in other], object)
-    least = np.where((one[0] < 0) & (one[1] > 0), 0, products.min(axis=0)) if same else products.min(axis=0)
+def _multiply(same: bool, first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Find the least and the largest product of numbers from two intervals, or square of those from first."""
+    products = np.array([a * b for a in first for b in second], object)
+    least = np.where((first[0] < 0) & (first[1] > 0), 0, products.min(axis=0)) if same else products.min(axis=0)
     return least, products.max(axis=0)
 
 
