@@ -366,6 +366,8 @@ def test_what_cannot_be_explained_is_refused_or_said() -> None:
             dc.explain(made, rng=rng, **wrong)
     with pytest.raises(dc.InputError, match="no variable"):
         dc.explain(made, "P(nothing)", rng=rng)
+    with pytest.raises(dc.InputError, match="a release or combined releases were expected, not PosteriorDraws"):
+        dc.explain(made.posterior(draws=50, rng=rng))  # type: ignore[call-overload]
     found = dc.explain(made, "P(d)", rng=rng, draws=50)
     assert not found.dependences and "no draw of the tables moves this answer" in found.notes[0]
 

@@ -120,6 +120,9 @@ def test_answers_of_all_kinds_stand_in_one_table() -> None:
         shown = IntervalTable([share]).html()
         assert shown[shown.index("<svg") : shown.index("</svg>")] in page  # its bar is that of the share alone
     assert "by the law" not in posterior.answer("P(ill)")._repr_html_()
+    given_a_part_of_a_bin = posterior.answer("P(ill | age > 45)")
+    assert "law_lower" in given_a_part_of_a_bin.rows[0]
+    assert all(state in str(given_a_part_of_a_bin) for state in ("ill=no", "ill=yes"))  # the query does not name states
     rows = [{"name": "a", "mean": 0.5, "lower": 0, "upper": 1, "level": one} for one in (0.9, 0.95)]
     mixed = IntervalTable(rows).html()
     assert '<th scope="col">interval</th>' in mixed

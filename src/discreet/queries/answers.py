@@ -306,13 +306,13 @@ def _list_shown(answer: Answer) -> Iterator[dict[str, Any]]:
     Returns:
         For each row of the answer "query", "state", its numbers and "basis", with the first line of `_list_state`; then
         for each further line a row of "query" and "state" only. Rows after the first are written relative to the first.
-        A row with "law_lower", such as that of a query of a number, has the values of its state alone, one a line:
-        "mean" without the variable, which the query names.
+        A row with "law_lower" of a single variable has the value of its state alone, "mean" without the variable, which
+        the query names; that of a marginal or conditional has both.
     """
     for index, row in enumerate(answer.rows):
         states = _list_state(row, None if index == 0 else answer.rows[0])
-        if "law_lower" in row:  # for numbers the query names the variable
-            states = list(row["state"].values())
+        if "law_lower" in row and len(row["state"]) == 1 and answer.kind not in ("marginal", "conditional"):
+            states = list(row["state"].values())  # of a number; the query names the variable
         yield {"query": answer.query, "state": states[0], **_number_row(answer, row)}
         yield from ({"query": answer.query, "state": state} for state in states[1:])
 

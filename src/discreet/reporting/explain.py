@@ -571,12 +571,7 @@ def explain(
         >>> told.promise.value, told.promise.private, round(told.telling.distance, 2)
         (1.0, False, 0.46)
     """
-    rng, releases = as_generator(rng), [part.one_release for part in release.parts if part.one_release is not None]
-    if not releases:
-        raise InputError(
-            "these are figures by others, with their source's guarantee: explain is for releases of this package; use "
-            "`query` for these"
-        )
+    rng, releases = as_generator(rng), _list_releases(release)
     if release.parts != (release,):
         parts = {
             each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows, prior=prior)
@@ -688,6 +683,23 @@ def describe_promise(release: Release) -> InferenceLimits | MetricLimits:
 NO_ONE_GUARANTEE = (
     "they have no one guarantee: their relations or units differ, or simulations or figures by others are among them"
 )
+
+
+def _list_releases(evidence: Evidence) -> list[Release]:
+    """List the releases of some evidence; figures by others are left out.
+
+    Raises:
+        InputError: it is no evidence, or has figures by others alone.
+    """
+    if not isinstance(evidence, Evidence):
+        raise InputError(f"a release or combined releases were expected, not {type(evidence).__name__}")
+    releases = [part.one_release for part in evidence.parts if part.one_release is not None]
+    if not releases:
+        raise InputError(
+            "these are figures by others, with their source's guarantee: explain is for releases of this package; use "
+            "`query` for these"
+        )
+    return releases
 
 
 def describe_together(guarantee: Guarantee | None) -> InferenceLimits | str:
