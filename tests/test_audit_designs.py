@@ -190,8 +190,8 @@ def test_draws_with_a_delta_keep_it_and_sharper_ones_do_not(draws: int) -> None:
 def test_losses_of_randomised_response_are_convolved() -> None:
     """Two answers kept with odds e: epsilon at delta 0 is 2, and at the chance of two true answers it is 0."""
     p = np.log(np.array([math.e, 1.0]) / (1 + math.e))
-    assert _convolve_losses(p, p[::-1], 2, 1e-9) == pytest.approx(2, abs=0.02)
-    assert _convolve_losses(p, p[::-1], 2, (math.e / (1 + math.e)) ** 2) == 0
+    assert _convolve_losses([(p, p[::-1])] * 2, 1e-9) == pytest.approx(2, abs=0.02)
+    assert _convolve_losses([(p, p[::-1])] * 2, (math.e / (1 + math.e)) ** 2) == 0
 
 
 def test_a_posterior_in_a_ball_is_looked_at_up_to_its_edge() -> None:

@@ -67,7 +67,17 @@ def blocks_of(
     laws, draws_of = np.full(number, law), np.full(number, float(draws))
     store = np.full((1, 1), -1.0), np.zeros(1)
     return moves.StatisticBlocks(
-        laws, rows, cells, members, weight, draws_of, half, 0 * ones, ones.astype(np.int64), *store
+        laws,
+        rows,
+        cells,
+        members,
+        weight,
+        draws_of,
+        half,
+        0 * ones,
+        ones.astype(np.int64),
+        np.zeros((number, 1)),
+        *store,
     )
 
 

@@ -165,7 +165,7 @@ def test_a_fourth_of_gaussian_noise_is_found(name: str) -> None:
         assert not found.holds
 
 
-@every(
+@pytest.mark.parametrize(
     "moved",
     [
         ((520.0, (400,)),),

@@ -151,7 +151,7 @@ def test_numbers_and_states_that_nobody_has_are_refused(records: dict[str, Float
     posterior = dc.noise_aware(release, draws=100, rng=1)
     for query, why in (
         ("cov(x, z | y=5)", "take states as evidence"),
-        ("cov(x, z | y > 50)", "take states as evidence"),
+        ("cov(x, z | y > 50)", "covariances take comparisons at the edges of bins only"),
         ("cov(x, z | g=c)", "too few"),
         ("cov(y, z | g=a)", "no sum of both 'y' and 'z' was released"),
     ):

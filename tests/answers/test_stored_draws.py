@@ -134,7 +134,8 @@ def made_up(raw: bytes, change: dict[str, object], body: bytes | None = None) ->
 
 FAULTS: list[tuple[dict[str, object], str]] = [
     ({"version": 1}, "has version 1 of the format, and this package reads 2"),
-    ({"method": "guess"}, "method of its head: Input should be 'auto'"),
+    ({"method": "guess"}, "has draws of no known method"),
+    ({"method": "guess", "more": {"a": 1}}, "is read with a pack that is not installed"),
     ({"draws": 61}, "fewer numbers than its head says|no probabilities"),
     ({"draws": 2**62}, "fewer numbers than its head says"),
     ({"draws": 59}, "no probabilities|more numbers than its head says"),
@@ -142,7 +143,8 @@ FAULTS: list[tuple[dict[str, object], str]] = [
     ({"twins": False}, "more numbers than its head says|no probabilities|no replicates"),
     ({"evidence": "{}"}, "release"),
     ({"evidence": "left out"}, "evidence of its head: Field required"),
-    ({"more": 1}, "more of its head: Extra inputs are not permitted"),
+    ({"more": 1}, "more of its head: Input should be a valid dictionary"),
+    ({"farther": 1}, "farther of its head: Extra inputs are not permitted"),
     ({"parents": {"x": ["y"], "y": ["x"]}}, "the network has a cycle"),
     ({"parents": {"x": []}}, "parents"),
     (

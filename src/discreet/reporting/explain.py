@@ -927,7 +927,8 @@ def _describe_reach(release: Release, prior: Dirichlet | None) -> Reach:
         masses = log_softmax(np.zeros(sizes) if scores.base is None else scores.base)
         least = float(masses[masses > -np.inf].min())
         nats = max(0.0, math.log(-math.expm1(least) * len(scores.chosen) / TEST_ERROR) - least)
-        return Reach(nats, nats / math.fsum(widths), TEST_ERROR) if any(widths) else Reach()
+        records = None if release.guarantee.relation is Relation.METRIC or not any(widths) else nats / math.fsum(widths)
+        return Reach(nats, records, TEST_ERROR) if any(widths) else Reach()
     drawn = release.payload.drawn_rows(release.dirichlet, release.calibration)
     if drawn is None:
         return Reach()
