@@ -174,7 +174,7 @@ def test_a_choice_is_as_near_the_best_as_is_said(heads: int) -> None:
     reach = dc.explain(made).reach
     assert reach.shortfall == pytest.approx(math.log(0.75 * 2 / 0.05) + math.log(4))
     rate = made.payload_as(dc.research.ScoredChoice).rate
-    assert reach.records == pytest.approx(reach.shortfall / rate)
+    assert reach.in_records == pytest.approx(reach.shortfall / rate)
     exponent = rate * np.array([heads, 20 - heads, 10])
     weights = np.array([0.25, 0.25, 0.5]) * np.exp(exponent - exponent.max())
     far = exponent <= exponent.max() - reach.shortfall

@@ -292,7 +292,7 @@ class Reach:
     Args:
         shortfall: of a choice, largest difference of the scores of the best candidate and of a chosen one, in nats of
             the mechanism's exponent, but with probability `failure`; None if nothing was chosen.
-        records: the same in records: how many of them can change the difference of two scores by so much, at least;
+        in_records: the same in records: how many of them can change the difference of two scores by so much, at least;
             None under a metric.
         failure: probability with which `shortfall` may be exceeded.
         outside: of trimmed draws, mass of the prior outside of what trimming left, for all rows together (a bound for
@@ -307,7 +307,7 @@ class Reach:
     """
 
     shortfall: float | None = None
-    records: float | None = None
+    in_records: float | None = None
     failure: float = 0.0
     outside: float | None = None
     unbounded: bool = False
@@ -322,7 +322,7 @@ class Reach:
         yield "What the mechanism and the prior cost"
         if self.shortfall is not None:
             yield f"  the score of a chosen candidate is at most {self.shortfall:.3g} nats below that of the best,"
-            change = "" if self.records is None else f"what {self.records:.3g} records can change, "
+            change = "" if self.in_records is None else f"what {self.in_records:.3g} records can change, "
             yield f"  {change}but for a chance of {self.failure:g}"
         if self.outside is not None:
             yield f"  trimming leaves out {_write_percent(self.outside)} of the prior: a decision loses at most so much"
