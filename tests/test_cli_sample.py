@@ -63,6 +63,7 @@ def test_sets_go_to_numbered_files_and_each_has_a_draw_of_the_query(run: Shell) 
     assert [pyarrow.csv.read_csv(name) for name in names] == [stream.read_all() for stream in streams]
 
 
+@pytest.mark.costly("Several whole runs of the command, new and stored.")
 def test_seeds(run: Shell) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         assert run(f"sample r.json -n 100 --output {name}.csv --seed {seed} {FEW}")[0] == 0
@@ -71,6 +72,7 @@ def test_seeds(run: Shell) -> None:
     assert first != other
 
 
+@pytest.mark.costly("Processes of their own read and write pipes.")
 def test_dash_is_stdin_and_stdout(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(f"sample r.json -n 7 --output s.csv {FEW}")[0] == 0
     stdin(monkeypatch, Path("r.json").read_bytes())

@@ -345,6 +345,7 @@ def written(value: ibis.Value, engine: str) -> str:
     return text.removeprefix("SELECT ").split(" AS `k`")[0].split(' AS "k"')[0].split(" AS [k]")[0]
 
 
+@pytest.mark.costly("SQL is compiled for every engine.")
 @every("engine", WRITTEN)
 def test_sql_of_engines_that_do_not_run_here(engine: str) -> None:
     """As their manuals say it; each request for all sets at once is read back by the parser of its dialect."""

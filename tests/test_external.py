@@ -235,6 +235,7 @@ def test_figures_on_other_records_leave_what_releases_measured_as_measured() -> 
     assert dc.answer(posterior, "P(a, c)", level=0.9).unmeasured == (("a", "c"),)
 
 
+@pytest.mark.costly("Chains over draws and figures by others together.")
 def test_draws_of_parameters_are_read_beside_figures() -> None:
     from releases import simulated_counts
 

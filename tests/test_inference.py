@@ -49,6 +49,7 @@ def test_log_probability_is_that_of_the_oracle(question: tuple[dc.Tables, tuple[
     np.testing.assert_allclose(found, log_of(event(cells, (), evidence)), atol=EXACT)
 
 
+@pytest.mark.costly("Brute force over all joint states of many networks.")
 @given(questions())
 def test_explanations_hold_the_best_of_every_draw(question: tuple[dc.Tables, tuple[str, ...], dict[str, int]]) -> None:
     cells, targets, evidence = question

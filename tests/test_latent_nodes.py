@@ -121,6 +121,7 @@ def test_a_block_has_what_is_around_the_node_and_assumes_nothing_of_the_rest() -
     assert side == tuple(name for name in earlier if name != "hid")
 
 
+@pytest.mark.costly("Errors are compared with those of many simulated tables.")
 def test_errors_of_overlapping_tables_are_those_of_the_same_records() -> None:
     """Scaled errors of 3,000 made-up releases of all pairs, and of one triple, have the identity as covariance."""
     block = LatentBlock.of(star(4), "class")
@@ -262,6 +263,7 @@ def test_without_noise_it_is_the_maximum_likelihood(quiet: tuple[dc.Release, lat
     assert posterior.fit > 1e-6
 
 
+@pytest.mark.costly("Two posteriors of the same tables, each by its own slopes.")
 def test_slopes_of_few_directions_have_the_same_posterior(
     quiet: tuple[dc.Release, latent_reader.LatentDraws], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def without_noise() -> dc.results.PosteriorDraws:
     return dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=1).posterior(rng=2)
 
 
+@pytest.mark.costly("Every quantity by every kind of evidence, beside the records.")
 def test_quantities_without_noise_are_those_of_the_records() -> None:
     smoke, ill, age, heavy = population().values()
     event, likelihood = (smoke == "yes") | (ill == "yes"), np.vectorize(LIKELIHOODS.get)(smoke)
@@ -144,6 +145,7 @@ def test_quantities_without_noise_are_those_of_the_records() -> None:
         assert row["lower"] <= truth <= row["upper"], text
 
 
+@pytest.mark.costly("Many draws of correlations in each range.")
 def test_a_correlation_given_a_range_is_that_of_its_bins() -> None:
     """Covariances are known given states; a range that ends at the edges of bins is an event of these."""
     network = dc.Network((*NETWORK.variables, dc.Variable("dose", bounds=(0, 10), bins=(2, 5, 8), type="real")),

@@ -67,6 +67,7 @@ def noisy(data: dict[str, np.ndarray]) -> dc.results.PosteriorDraws:
     return dc.noise_aware(released(data, 1, 2), draws=400, rng=3)
 
 
+@pytest.mark.costly("Many releases, to measure what is read of their noise.")
 @every("delta", [0, "1/1000"])
 def test_the_noise_that_is_read_is_that_of_the_draws(delta: object) -> None:
     """Standard deviations of 300 draws are within a fifth, by more than 4 of their standard errors."""

@@ -311,6 +311,7 @@ def test_bounds_are_those_of_a_linear_program() -> None:
             assert float(bound[0, 0]) == pytest.approx(sign * best.fun, abs=1e-9)
 
 
+@pytest.mark.costly("Many questions, each beside the records.")
 @every("seen", ["age > 50", "age > 45, age < 52", "weeks >= 5", "age > 50, weeks < 15"])
 def test_bounds_hold_the_records_whatever_the_question(
     seen: str, data: dict[str, np.ndarray], exact: dc.results.PosteriorDraws

@@ -209,6 +209,7 @@ def test_states_stand_between_numbers() -> None:
     assert row["mean"] == pytest.approx(np.cov(means["x"], means["z"])[0, 1], rel=0.05)
 
 
+@pytest.mark.costly("A chain of numbers by many records.")
 def test_without_noise_a_number_follows_another_along_a_chain() -> None:
     """Three wide bins each: by the bins of y and z alone, w would follow x a third as much. Tolerances: 8 % of sd."""
     data = chain(20_000, 5)

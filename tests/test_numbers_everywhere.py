@@ -45,6 +45,7 @@ def released(seed: int, epsilon: object = 1, records: int = 10_000, share: objec
 # --------------------------------------------------------------------------------------------------------------- plans
 
 
+@pytest.mark.costly("Plans rehearse releases.")
 def test_a_plan_is_of_the_sums_that_will_be_released() -> None:
     """Bins alone leave a mean open by a third of the range; 8 in 10 releases at the planned budget are as narrow."""
     plan = dc.plan_accuracy(TRUTH, QUERIES[:1], 2.0, 10_000, rng=0)
@@ -71,6 +72,7 @@ def test_without_sums_bins_alone_are_said_to_be_too_wide() -> None:
         dc.plan_accuracy(TRUTH, QUERIES[1:], 0.1, 10_000, mechanism=dc.planned(numbers_share=0), rng=0)
 
 
+@pytest.mark.costly("Plans rehearse releases.")
 def test_a_correlation_can_be_planned() -> None:
     plan = dc.plan_accuracy(TRUTH, QUERIES[1:], 0.15, 10_000, rng=0)
     assert plan.guarantee is not None
@@ -90,6 +92,7 @@ def test_expected_errors_are_of_releases_that_pay_for_numbers() -> None:
 # ----------------------------------------------------------------------------------------------------------- decisions
 
 
+@pytest.mark.costly("A release with sums is read and decided on anew.")
 @every("query", ["E(age | ill=yes)", "sd(age)", "median(dose)", "P(age > 50 | ill=yes)", "cor(age, dose)"])
 @every("loss", ["squared", "absolute", "interval:0.9"])
 def test_a_decision_on_a_number_is_by_its_answer(query: str, loss: str) -> None:
@@ -242,6 +245,7 @@ def test_a_plan_says_what_share_numbers_get(run: Shell) -> None:
     assert "numbers" not in run.json(f"{PLAN} --records 5000 --option numbers_share=0")["plans"]["add-remove"]
 
 
+@pytest.mark.costly("Plans rehearse releases.")
 def test_a_plan_is_in_the_unit_of_the_number(run: Shell) -> None:
     _, text, _ = run(f'plan "E(age | ill=yes)" --within 5 {OVER} --records 5000 --relation add-remove')
     assert "sums of numbers get epsilon" in text and "needs epsilon" in text
@@ -258,6 +262,7 @@ def test_a_release_takes_a_share_of_numbers(run: Shell) -> None:
     assert "no option of 'laplace'" in run.fails(f"{RELEASE} d.json --numbers-share 0.1 --mechanism laplace")
 
 
+@pytest.mark.costly("Whole runs of two commands.")
 def test_the_shell_answers_and_decides_numbers(run: Shell) -> None:
     run(f"{RELEASE} r.json")
     queries = ["sd(age)", "var(age | ill=yes)", "cov(age, dose)", "cor(age, dose)"]

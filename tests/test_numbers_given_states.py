@@ -62,6 +62,7 @@ def pick(records: dict[str, Floats], **states: str) -> Floats:
     return np.cov(records["x"][chosen], records["z"][chosen])
 
 
+@pytest.mark.costly("Lines of each state by many records.")
 @every("states", [{"g": "a"}, {"g": "b"}, {"g": "c"}, {"g": "c", "s": "r"}])
 def test_without_noise_each_state_has_its_own_line(
     states: dict[str, str], records: dict[str, Floats], exact: dc.results.PosteriorDraws

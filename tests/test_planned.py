@@ -203,6 +203,7 @@ def test_expected_errors_are_those_of_least_squares(network: dc.Network, guarant
         assert np.allclose(wanted, wanted[0])
 
 
+@pytest.mark.costly("Errors are those of many releases.")
 def test_the_error_of_one_table_alone_is_exact() -> None:
     """Mean absolute value of discrete Laplace noise, over 50,000 cells; six standard errors."""
     network = TINY["two binary"]

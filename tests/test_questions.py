@@ -386,6 +386,7 @@ def test_counts_are_of_the_records_of_the_release() -> None:
     assert any("counts the records of the release" in sentence for sentence in count.concerns)
 
 
+@pytest.mark.costly("Many releases, to see how often counts are held.")
 def test_counts_hold_those_of_the_records() -> None:
     """Of 60 releases with noise 95 % hold; fewer than 45 would be a chance of 4e-8, and the seeds are fixed."""
     held = 0

@@ -151,6 +151,7 @@ def test_what_was_done_with_records_and_units_is_said(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------- what it is
 
 
+@pytest.mark.costly("Reports of networks with very many names.")
 def test_names_are_listed_to_the_end_or_their_number_is_said() -> None:
     """Long names and many: what is not written is counted, and the state of missing values is no bin."""
     long = tuple(f"a state with a rather long name, number {number}" for number in range(15))

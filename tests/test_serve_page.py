@@ -149,6 +149,7 @@ def test_every_kind_has_a_page_whose_links_lead_somewhere(local: Local, name: st
             assert got.status == 200, (target, got.text[:3000])
 
 
+@pytest.mark.costly("A server reads a release of every kind.")
 def test_the_list_says_of_each_release_what_it_is(local: Local) -> None:
     page = shown(local, "/")
     assert [link["href"] for link in page.all("a")].count("./pages/asia") == 1

@@ -205,6 +205,7 @@ def promised(epsilon: object = 2, relation: dc.Relation = ADD_REMOVE) -> dc.Guar
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="person")
 
 
+@pytest.mark.costly("Whole releases, read by chains where tables leave cells open.")
 @pytest.mark.parametrize(
     "mechanism",
     ["planned", "laplace", "posterior_sampler", "map_estimate", pytest.param("fourier", marks=pytest.mark.thorough)],
@@ -245,6 +246,7 @@ def test_releases_that_kept_other_records_are_not_read_as_of_the_same() -> None:
         dc.combine(same[0], other, data="same")
 
 
+@pytest.mark.costly("Chains read six stars of tables.")
 def test_stars_are_read_by_people() -> None:
     """Tables whose noise agrees on what they share: totals near 200 people, and noise in people, too."""
     network = dc.Network.from_edges([("a", "b"), ("a", "c")], [dc.Variable(name, ("n", "y")) for name in "abc"])

@@ -78,6 +78,7 @@ def near(sample: np.ndarray, mean: float, slack: float = 0.0) -> bool:
     return abs(sample.mean() - mean) < DEVIATIONS * sample.std() / np.sqrt(sample.size) + slack
 
 
+@pytest.mark.costly("Means need many synthetic records.")
 @every("kind", ["real", "integer"])
 @every("name", ["x", "z"])
 def test_means_are_those_of_the_answers(kind: str, name: str) -> None:
@@ -117,6 +118,7 @@ def test_quantiles_are_those_of_the_records(kind: str) -> None:
         assert abs(np.quantile(synthetic(kind)["x"], share) - np.quantile(columns["x"], share)) <= 1.5 * leaf
 
 
+@pytest.mark.costly("Correlations need many synthetic records.")
 @every("kind", ["real", "integer"])
 def test_correlation_is_that_of_the_records(kind: str) -> None:
     """Bins alone would flatten it: places inside the bins depend on each other. The mean of five releases."""

@@ -339,6 +339,7 @@ def test_noise_aware_reads_a_choice(relation: dc.Relation, monkeypatch: pytest.M
     assert both.method == "choice"
 
 
+@pytest.mark.costly("Every choice beside every other and beside tables.")
 def test_choices_are_combined_with_each_other_and_with_tables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

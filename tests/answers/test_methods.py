@@ -165,6 +165,7 @@ def test_different_records_are_read_one_after_the_other_as_the_chains_say() -> N
         near(posteriors, node, 0.25)
 
 
+@pytest.mark.costly("Draws by every method, chains among them.")
 def test_public_records_are_certain() -> None:
     """Beside a release that says next to nothing they are all there is; the exact posterior agrees."""
     public = dc.Tables(NETWORK, {"x": np.array([30, 70]), "y": np.array([[24, 6], [28, 42]])})

@@ -246,6 +246,7 @@ def test_half_of_a_move_is_told_where_its_error_is_as_large() -> None:
     assert law.told(np.zeros(1)) == 0 and law.told(np.array([1e6])) == pytest.approx(1)
 
 
+@pytest.mark.costly("Quantiles of many noises.")
 def test_few_fits_are_much_worse_than_knowing_nothing() -> None:
     """2,000 records, ten features that are mostly near one end of their bounds, epsilon .1: 60 noises of fixed seeds.
 
