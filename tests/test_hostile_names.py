@@ -173,6 +173,7 @@ def results(kind: str) -> tuple[Any, ...]:
     made += [dc.answer_many(posterior, [one, f'MAP("{last.name}"{given}']), dc.answer(posterior, one)]
     made.append(dc.decide(posterior, dc.decisions.payoff(network, one, rows), list(MARKS)))
     made.append(dc.decisions.decide_number(posterior, f'P("{last.name}"="{last.states[0]}")', "interval:0.9"))
+    made.append(dc.decisions.decide_vector(posterior, [f'P("{last.name}")', f'P("{last.name}"="{last.states[0]}")']))
     if last.size == 2 and last is not first:
         made.append(dc.regress(posterior, last.name, [first.name], kind="linear"))
         made.append(dc.predict(posterior, {first.name: [first.states[0]]}, last.name))

@@ -138,11 +138,11 @@ def loss_of_trimming(outside: float, draws: int, responses: int, queries: int, f
 
 
 def vector_error(draws: float, queries: int, failure: float) -> float:
-    """Bound the squared distance of a mean over draws from the posterior mean: `(1 + sqrt(ln(|Q| / delta)))^2 / (2 N)`.
+    """Bound the squared distance of a mean over draws from the posterior mean: `(1 + sqrt(ln(Q / delta)))^2 / (2 N)`.
 
     Args:
         draws: N, number of independent draws, or the effective sample size of others.
-        queries: |Q|, number of vectors; if every one uses new draws, however each was chosen.
+        queries: Q, number of vectors; if every one uses new draws, however each was chosen.
         failure: delta, probability that some mean is further away.
 
     Returns:

@@ -38,7 +38,7 @@ def latent(
 
     Example:
         discreet latent demo/asia.bif either --output observed.bif
-        discreet latent release.json --output proposed.bif
+        discreet latent demo/release.json --output proposed.bif
     """
     tasks.prepare(network, node, output, as_json)
 

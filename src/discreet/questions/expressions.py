@@ -300,7 +300,8 @@ def parse_question(text: str, schema: Schema) -> Query:
         query: Query = above("Query.of_event")(text, schema)
         return query
     starts = [match.start() for match in TERM.finditer(re.sub(r'"[^"]*"', lambda name: " " * len(name[0]), text))]
-    check_terms(text, len(starts) // 2, starts[min(2 * MOST_TERMS, len(starts) - 1)])
+    if len(starts) > 2 * MOST_TERMS:
+        check_terms(text, len(starts) // 2, starts[2 * MOST_TERMS])
     cursor = _Cursor(text, schema)
     question = cursor.read_sum(0)
     if cursor.position < len(text):
