@@ -685,5 +685,5 @@ def test_simultaneous_intervals_hold_for_all_rows_at_once() -> None:
 
 @pytest.mark.parametrize("text", ["9" * 500, '"MAP( | b=x, a=0', "1 + ", "()"])
 def test_texts_without_a_query_are_refused(text: str) -> None:
-    with pytest.raises(dc.InputError, match="at 1|position|query|expect"):
+    with pytest.raises(dc.InputError, match=r"at 1|position|query|expect"):
         dc.tools.parse_query(text, dc.Schema([dc.Variable("a", ("0", "1")), dc.Variable("b", ("x", "y"))]))
