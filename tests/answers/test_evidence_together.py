@@ -249,6 +249,15 @@ def test_the_mass_on_a_grid(size: int, floor: float, steps: int) -> None:
             )
 
 
+def test_the_mass_on_a_grid_with_both_powers_negative() -> None:
+    """Its ends are far above its middle, and the other end counts, however small the floor."""
+    floor, powers = 1e-25, np.array([-0.9, -0.8])
+    logs = np.log(np.linspace(floor, 1 - floor, 2049))
+    terms = powers[0] * logs + powers[1] * logs[::-1]
+    assert terms[0] - terms.min() > 50 and terms[0] - terms[-1] < 6  # without its far end the sum is .3 % less
+    assert log_grid_mass(powers + 1, floor, logs) == pytest.approx(logsumexp(terms), abs=1e-12)
+
+
 @pytest.mark.costly("A general reader that disagrees with the special ones is found by drawing with both.")
 def test_the_special_readers_read_what_they_did() -> None:
     """The general reader is taken where there is no other; and it agrees with them."""

@@ -333,7 +333,10 @@ def log_grid_mass(concentrations: Floats, floor: float, logs: Floats) -> float:
 
 @compiled
 def _log_pair_mass(first: float, second: float, floor: float, logs: Floats) -> float:
-    """Compute it for two states and their powers: terms fall from the largest one on, so they are summed from there."""
+    """Compute it for two states and their powers: terms fall from the largest one on, so they are summed from there.
+
+    Terms below NEGLIGIBLE_NATS of the largest are left out, unless both powers are negative.
+    """
     steps = len(logs) - 1
     peak = 0 if first < second else steps  # of powers of which one is negative, or both
     if min(first, second) >= 0 and first + second > 0:
@@ -342,7 +345,8 @@ def _log_pair_mass(first: float, second: float, floor: float, logs: Floats) -> f
     highest, total = first * logs[peak] + second * logs[steps - peak], 1.0
     for direction in (-1, 1):
         step, gain = peak + direction, 0.0
-        while 0 <= step <= steps and gain > -NEGLIGIBLE_NATS:
+        # Of two negative powers the terms rise again towards the other end: all of them count.
+        while 0 <= step <= steps and (gain > -NEGLIGIBLE_NATS or max(first, second) < 0):
             gain = first * logs[step] + second * logs[steps - step] - highest
             total += math.exp(gain)
             step += direction
