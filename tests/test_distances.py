@@ -92,14 +92,14 @@ def test_a_unit_names_its_distance_or_none() -> None:
     ]  # fmt: skip
     assert distance_of(dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="day by day")) == ""
     with pytest.raises(
-        dc.InputError, match="a unit may end in by arcs, attributes, length, moments, and not in by 'lenght'"
+        dc.InputError, match="a unit may end in by arcs, attributes, length, moments, and not in 'by lenght'"
     ):
         dc.audit(dc.laplace(), promise("1 mm by lenght"))
     told = " ".join(unit_lines(promise("1 cm by moments"), PAIR))
     assert "column 'x'" in told and "column 'y'" in told and "Frobenius norm of x x' - y y'" in told
     assert unit_lines(promise("1 value by arcs"), PAIR) == [
         "by arcs: each value of a record that differs counts 1, and 1 more for each child that its variable has; "
-        "records add up"
+        "each is rounded up to units, and all add up"
     ]
 
 

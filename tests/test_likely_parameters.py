@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 import discreet as dc
 from discreet.research.mechanisms.likely_parameters import LikelyParameters, largest_shares
 from discreet.research.mechanisms.scored import width_of
-from discreet.research.scores.hockey_stick import hockey_stick
+from discreet.research.scores.hockey_stick import hockey_stick, range_delta
 from discreet.research.scores.score_tables import SCORE_STEPS
 from folding import every
 from shell import Shell, opened
@@ -157,8 +157,8 @@ def test_what_the_delta_needs_is_said_before_anything_is_charged() -> None:
         with pytest.raises(dc.InputError, match=why):
             dc.release(dc.research.sampled(COIN, **options), counts, prior, asked, account=account)
     assert account.charges() == ()
-    for wrong in (2, 0, -1, 2.5):
-        with pytest.raises(dc.InputError, match="records must be a whole number of at least 3"):
+    for wrong in (2, 0, -1, 2.5, 10**18):
+        with pytest.raises(dc.InputError, match="records must be a whole number of at least 3 and at most"):
             dc.research.sampled(COIN, records=wrong)  # type: ignore[arg-type]
     release = dc.release(dc.research.sampled(COIN, records=4), counts, prior, promise("0.001"), account=account)
     again = dc.Release.loads(release.dumps())
@@ -170,8 +170,11 @@ def test_a_set_needs_room_for_its_share() -> None:
     asked = promise("0.001")
     made = LikelyParameters(COIN.table, asked, 1, 9, lambda some: width_of(some, asked))
     assert made._delta_of_set(0.5, 0.1) == 1
-    assert made._delta_of_set(0.0, 1.0) == 0
-    assert made._delta_of_set(0.0005, 1.0) > 0.0005
+    assert made._delta_of_set(0.0, 1.0) < 1e-20 and made._delta_of_set(0.0, 0.999) == 0
+    assert made._delta_of_set(0.0005, 1.0) == pytest.approx(0.0005, rel=1e-9)
+    # What is outside takes nothing of epsilon, however small that is.
+    tiny = replace(made, guarantee=promise("0.3", "0.01"))
+    assert tiny._delta_of_set(0.1, 0.5) == pytest.approx(0.1 + 0.9 * range_delta(0.5, 0.01))
 
 
 # ------------------------------------------------------------------------- the calls of docs/papers.md, from the shell
@@ -216,7 +219,7 @@ def test_lemmas_23_and_24_and_definition_2_from_the_shell(run: Shell) -> None:
         assert line in err
         told = run(f"explain m{at}.json")[1]
         assert line in told and "protects no record and no person" in told
-        assert ("but for a chance of 0.002" in told) is (delta != "0")
+        assert ("as if with probability 0.002 anything may be told" in told) is (delta != "0")
         assert run(f"query m{at}.json --draws 100")[0] == 0
     for mechanism, unit, options in (
         ("sampled", "0.5 by moments", "--option score=normal.json"),

@@ -104,8 +104,9 @@ class Guarantee:
     `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs. For METRIC
     `P(M(D) in S) <= exp(epsilon rho) P(M(D') in S) + delta rho` for all D, D' of one size, where rho is the sum, over
     all values that differ, of their distances in units, each rounded up to a whole number; or, where the unit ends in
-    "by arcs", "by attributes", "by length" or "by moments", the sum of such distances of records. It
-    protects changes, not whole records or persons.
+    "by arcs", "by attributes", "by length" or "by moments", of what these count for values and records, each rounded up
+    likewise. Guarantees over networks that differ add up by the most arcs that a variable has in any. It protects
+    changes, not whole records or persons.
 
     Args:
         epsilon: nats; greater than 0, finite. "0.1" and "1/3" are kept exactly; the float 0.1 is read as one tenth.
@@ -187,7 +188,7 @@ def begins_with_amount(unit: str) -> bool:
         >>> begins_with_amount("1 mmHg in one reading"), begins_with_amount("record")
         (True, False)
     """
-    return re.match(r"\s*(?=[\d.]*[1-9])\d*\.?\d+\s+\S", unit) is not None
+    return re.match(r"\s*(?=[0-9.]*[1-9])[0-9]{0,40}\.?[0-9]{1,40}\s+\S", unit) is not None
 
 
 def as_rational(value: Number, name: str) -> Fraction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
@@ -24,13 +25,14 @@ def distance_of(guarantee: Guarantee) -> str:
     """Name of the distance that a metric's unit ends in, such as arcs in "1 attribute by arcs"; "" for none.
 
     Raises:
-        InputError: a name that there is not.
+        InputError: a name that there is not, or "by" in other letters or elsewhere: whoever reads it would take the
+            unit for one of that distance.
     """
-    words = guarantee.unit.split()
-    if words[-2:-1] != ["by"] or guarantee.relation is not Relation.METRIC:
+    if guarantee.relation is not Relation.METRIC or "by" not in re.findall(r"[\w-]+", guarantee.unit.lower()):
         return ""
-    if (name := words[-1]) not in DISTANCES:
-        raise InputError(f"a unit may end in by {listed(tuple(DISTANCES))}, and not in by {shown(name)}")
+    *_, by, name = guarantee.unit.split()
+    if by != "by" or name not in DISTANCES:
+        raise InputError(f"a unit may end in by {listed(tuple(DISTANCES))}, and not in {shown(f'{by} {name}')}")
     return name
 
 
@@ -90,4 +92,5 @@ def unit_lines(guarantee: Guarantee, variables: Iterable[Variable]) -> list[str]
         for variable in variables
         if variable.bounds is not None and distance not in ("arcs", "attributes")
     ]
-    return sizes + ([f"by {distance}: {DISTANCES[distance]}; records add up"] if distance else [])
+    named = f"by {distance}: {DISTANCES.get(distance)}; each is rounded up to units, and all add up"
+    return sizes + [named] * bool(distance)

@@ -16,6 +16,7 @@ import pydantic
 from discreet.errors import InputError, require, require_word, shown
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.codec import DocumentPart
+from discreet.releases.metric_unit import distance_of
 from discreet.util.limits import check_name
 from discreet.util.option_texts import MissingValues, OutOfBounds, Weights
 
@@ -116,6 +117,10 @@ class RecordsPolicy:
         if relation is Relation.METRIC and self.missing == "keep":
             raise InputError(
                 "a metric says how far values are from each other, and not how far from none: leave keep out"
+            )
+        if self.out_of_bounds == "clip" and distance_of(guarantee) == "moments":
+            raise InputError(
+                "by moments, numbers that are moved to their bounds may be further apart than they were: leave clip out"
             )
         if relation is Relation.METRIC and self.steps > 1:
             raise InputError("a metric is about changes in single values, not about units that have several records")

@@ -788,7 +788,7 @@ def _describe_change(units: int, nats: float, delta: float) -> Change:
 
     Args:
         units: size of the change, which is passed on.
-        nats: largest change of log odds, but for a chance of delta.
+        nats: largest change of log odds, as if with probability delta anything may be told.
         delta: of the change.
 
     Returns:

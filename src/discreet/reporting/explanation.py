@@ -32,9 +32,10 @@ class InferenceLimits:
         presence: largest change, in nats, of the log odds that a record is in the data; None if the relation does not
             protect presence.
         value: largest change, in nats, of the log odds between two values of a record; None if nothing is promised.
-        delta: probability with which the release may disclose more about a record's presence (about its value, if
-            presence is not protected).
-        value_delta: probability with which the release may disclose more about a record's value.
+        delta: probability with which a procedure that keeps to these odds else discloses whether a record is present
+            (its value, if presence is not protected): nobody learns more than from it. The chance that odds move
+            further may be larger.
+        value_delta: the same of a record's value.
         beliefs: for each probability of a fact before the release its largest probability afterwards: if the fact is
             that a record is present, and if it is a record's value; None if it is not protected.
 
@@ -70,7 +71,7 @@ class InferenceLimits:
         for nats, column, delta, fact in named:
             if nats is not None:
                 beliefs = _write_beliefs({prior: ends[column] for prior, ends in self.beliefs.items()})
-                tail = f"; with probability {delta:.3g} anything may be told" if delta else ""
+                tail = f"; as if with probability {delta:.3g} anything may be told" if delta else ""
                 yield f"  {fact}: odds move by a factor of at most {write_factor(nats)}. A belief of {beliefs}{tail}"
         if self.value is None:
             yield "  its values: nothing is promised: for a record removed and another added the delta is too large"
@@ -136,7 +137,8 @@ class Change:
         beliefs: for each probability of a reading before the release its largest probability afterwards.
         distance: largest total variation distance between releases of data sets that are so far apart.
         misses: for each rate of false alarms the least rate of misses of any test.
-        delta: chance with which nothing is promised of odds.
+        delta: chance with which a procedure that keeps to these odds else reveals everything: nobody learns more than
+            from it. The chance that odds move further may be larger.
     """
 
     units: int
@@ -189,7 +191,7 @@ class MetricLimits:
         yield f"  one unit: {self.unit}; whether a value was this one, or one that is at most so many units from it:"
         for change in self.changes:
             moved = f"odds move by a factor of at most {write_factor(change.nats)}"
-            moved += f", but for a chance of {change.delta:.3g}" if change.delta else ""
+            moved += f", as if with probability {change.delta:.3g} anything may be told" if change.delta else ""
             yield f"  {_write_units(change.units)}: {moved}. A belief of {_write_beliefs(change.beliefs)}"
         yield "  by somebody who knows all else; units of several changes add up"
         if self.widest is not None:

@@ -341,8 +341,8 @@ AT_RANDOM = (
 )
 UNTOLD_UNITS = "each record by itself; nothing told apart which records are of one person"
 PROOF = (
-    "audit measures what the mechanism really reveals on small data sets; explain says what a record can change in "
-    "this release; query reads the numbers above again. The documentation's theory page has the proofs."
+    "audit measures what the mechanism really reveals on small data sets; explain says what this release can reveal; "
+    "query reads the numbers above again. The documentation's theory page has the proofs."
 )
 
 
@@ -447,15 +447,16 @@ def _write_changes(release: Release) -> list[str]:
     It states the factor `e^epsilon` for values that are one unit apart, and its k-th power for k units.
     """
     guarantee = release.guarantee
-    return [
+    factors = (
         f"The odds between two values of a record that are apart by {guarantee.unit} move by a factor of at most "
         f"{write_factor(float(guarantee.epsilon))}, {OTHER_IN_ITS_PLACE}; between values k times as far apart by that "
-        "factor to the power of k. Nothing is promised of whole records.",
-        *(
-            [f"These factors hold but for a chance of {as_text(guarantee.delta)} for each unit."]
-            * bool(guarantee.delta)
-        ),
-    ]
+        "factor to the power of k. Nothing is promised of whole records."
+    )
+    chance = (
+        "Nobody learns more than from a procedure that keeps to these factors but for a chance of "
+        f"{as_text(guarantee.delta)} for each unit with which it reveals everything."
+    )
+    return [factors, *[chance] * bool(guarantee.delta)]
 
 
 def _write_symbols(release: Release) -> str:

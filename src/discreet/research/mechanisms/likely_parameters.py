@@ -41,6 +41,10 @@ RATE_TOLERANCE = 1.01
 """Ratio of rates at which the search for the largest ends."""
 FLOAT_RESERVE = 1e-6
 """Share of delta for the rounding of floats, which is below 1e-9 of each probability."""
+RANGE_ROUNDING = 1 + 1e-12
+"""Factor for the rounding of ranges, which small deltas would otherwise rest on."""
+LOG_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""Rounding of a log ratio of two laws, for each nat of their largest log weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +84,10 @@ class LikelyParameters:
         """Bound delta at epsilon of all draws at a rate; under a metric for each unit, at every distance.
 
         With a share of at most eta of every posterior outside a set, and a range R of log ratios inside, two draws have
-        ratios within R inside once they are there, and are there with probabilities in a ratio of at least 1 - eta.
-        Delta is at most `eta + (1 - eta) range_delta(R, epsilon + ln(1 - eta))`; under a metric at most
-        `eta + (R - epsilon - ln(1 - eta))+ / 4` for each unit. The least over the sets counts; where all data sets can
-        be enumerated, and one draw is made, the exact divergence does if it is less.
+        ratios within R inside once they are there, and are there with probabilities of at least 1 - eta. Delta is at
+        most `eta + (1 - eta) range_delta(R, epsilon)`; under a metric at most `eta + (R - epsilon)+ / 4` for each unit.
+        The least over the sets counts; where all data sets can be enumerated, and one draw is made, the exact
+        divergence does if it is less.
 
         Args:
             rate: nats between the best and the worst score of a record.
@@ -100,8 +104,8 @@ class LikelyParameters:
     def _delta_of_set(self, share: float, reach: float) -> float:
         """Bound delta by the share outside a set and the range of a draw's log ratios inside."""
         outside = -math.expm1(self.draws * math.log1p(-min(share, 0.5)))
-        epsilon, inside = float(self.guarantee.epsilon) + math.log1p(-outside), self.draws * reach
-        if share >= 0.5 or epsilon < 0:
+        epsilon, inside = float(self.guarantee.epsilon), self.draws * reach * RANGE_ROUNDING
+        if share >= 0.5:
             return 1.0
         if self.guarantee.relation is Relation.METRIC:
             return outside + max(inside - epsilon, 0.0) / METRIC_FACTOR
@@ -157,11 +161,12 @@ class LikelyParameters:
     def _enumerate_delta(self, rate: float) -> float:
         """Compute the largest delta of one draw over all pairs of data sets that differ in a record."""
         assert self.records is not None
-        nats, worst = self.table.steps * (rate / SCORE_STEPS), 0.0
+        nats, worst = np.asarray(self.table.steps * (rate / SCORE_STEPS), np.float64), 0.0
+        epsilon = float(self.guarantee.epsilon) - LOG_ROUNDING * _heaviest(self.table.base, nats, self.records)
         for rest in _list_counts(self.records - 1, len(nats)):
             logs = log_softmax(self.table.base + rest @ nats + nats[:, None], axis=2)
             for log_law in logs:
-                worst = max(worst, float(hockey_stick(log_law, logs, float(self.guarantee.epsilon)).max()))
+                worst = max(worst, float(hockey_stick(log_law, logs, epsilon).max()))
         return worst
 
 
@@ -205,6 +210,7 @@ def largest_shares(base: Floats, nats: Floats, records: int, candidates: Ints, d
     means, gains, log_prior = np.add.reduceat(nats * spread, starts, axis=1), nats[:, candidates].T, base[candidates]
     require(gains.size * len(group) <= MOST_WORK * 8, "too many types of records and parameters for a delta; use fewer")
     counts, best, left = np.zeros(gains.shape), np.zeros(len(gains)), np.arange(len(gains))
+    rounding = LOG_ROUNDING * _heaviest(base, nats, records)
     for _ in range(CLIMBS):
         rows, here = gains[left], np.arange(len(left))
         sums = group + counts @ means
@@ -212,7 +218,7 @@ def largest_shares(base: Floats, nats: Floats, records: int, candidates: Ints, d
         slopes = rows - softmax(sums, axis=1) @ means.T
         to = slopes.argmax(axis=1)
         rise = np.maximum(slopes[here, to], 0)
-        best[left] = np.minimum(best[left], value + records * rise - (counts * slopes).sum(axis=1))
+        best[left] = np.minimum(best[left], value + records * rise - (counts * slopes).sum(axis=1) + rounding)
         far = (best[left] - value > GAP) & (best[left] > math.log(delta) - NEGLIGIBLE) & (value < math.log(delta))
         if not far.any():
             break
@@ -222,6 +228,11 @@ def largest_shares(base: Floats, nats: Floats, records: int, candidates: Ints, d
         steps = _find_step(sums[far], ways @ means, (ways * rows[far]).sum(axis=1))
         counts, left = counts[far] + steps * ways, left[far]
     return best
+
+
+def _heaviest(base: Floats, nats: Floats, records: int) -> float:
+    """Find the largest log weight, in size, that a data set can give a candidate."""
+    return float(np.abs(base).max() + records * np.abs(nats).max())
 
 
 def _find_step(sums: Floats, change: Floats, gain: Floats) -> Floats:

@@ -17,8 +17,8 @@ from discreet.research.scores.score_files import read_score_file
 from discreet.research.scores.score_tables import ScoreTable
 from discreet.util.arrays import number
 
-LEAST_RECORDS = 3
-"""Fewest records for which a delta may be promised: those of an audit."""
+LEAST_RECORDS, MOST_RECORDS = 3, 10**9
+"""Fewest records for which a delta may be promised, those of an audit; and most, for which floats hold its bounds."""
 
 
 def sampled(
@@ -43,8 +43,9 @@ def sampled(
 
     Raises:
         InputError: a score that is no likelihood, no draws, a temper that is not positive, or fewer than three
-            `records`; when a release is calibrated, a temper that costs more than the guarantee, `records` without a
-            delta or where adding and removing them is the relation, more records than that, and as `scored`.
+            `records` or more than 1e9; when a release is calibrated, a temper that costs more than the guarantee,
+            `records` without a delta or where adding and removing them is the relation, more records than that, and as
+            `scored`.
 
     Guarantee:
         As `scored`: `draws temper span score_width / SCORE_STEPS` for one record, for any family. The guarantees of
@@ -71,8 +72,8 @@ def sampled(
         raise InputError("only a family has a posterior to sample from; use `scored` for a score of your own")
     if temper is not None and not 0 < number(temper, "temper") < math.inf:
         raise InputError(f"temper must be a positive, finite number, not {temper}")
-    if records is not None and not (isinstance(records, int) and records >= LEAST_RECORDS):
-        raise InputError(f"records must be a whole number of at least {LEAST_RECORDS}, not {records}")
+    if records is not None and not (isinstance(records, int) and LEAST_RECORDS <= records <= MOST_RECORDS):
+        raise InputError(f"records must be a whole number of at least {LEAST_RECORDS} and at most {MOST_RECORDS:,}")
     mechanism = scoring("sampled", public, draws, 1.0 if temper is None else float(temper), records)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> ScoredNoise:

@@ -23,6 +23,8 @@ from discreet.util.arrays import Ints
 
 ROOT_STEPS = 2**40
 """Steps of a unit to which roots are rounded down; perfect squares have exact ones."""
+MOST_UNITS = 2**53
+"""Most units between two records: fewer than there are cost more, and this is beyond any use."""
 ROOT = np.frompyfunc(math.isqrt, 1, 1)
 Data = tuple[tuple[Any, ...], ...]
 
@@ -67,7 +69,7 @@ def units_between(network: Network, amount: Fraction, distance: str) -> Iterator
     boxes = _Boxes(network, amount)
     measure = {"": boxes.add_up, "length": boxes.measure_length, "moments": boxes.measure_moments}[distance]
     for at in range(codes.shape[1]):
-        yield measure(codes[:, at], codes[:, at + 1 :])
+        yield np.asarray(np.minimum(measure(codes[:, at], codes[:, at + 1 :]), MOST_UNITS), np.int64)
 
 
 class _Boxes:
@@ -84,17 +86,17 @@ class _Boxes:
         for cuts, bin, bins in zip(self.cuts, first.tolist(), rest, strict=True):
             yield np.where(bins == bin, 0, cuts[np.maximum(bins, bin)] - cuts[np.minimum(bins, bin) + 1])
 
-    def add_up(self, first: Ints, rest: Ints) -> Ints:
+    def add_up(self, first: Ints, rest: Ints) -> Any:
         """Sum the units of all values that differ."""
         units = sum(gap // self.unit for gap in self._measure_gaps(first, rest))
-        return np.asarray(units + (rest != first[:, None]).sum(axis=0), np.int64)
+        return units + (rest != first[:, None]).sum(axis=0)
 
-    def measure_length(self, first: Ints, rest: Ints) -> Ints:
+    def measure_length(self, first: Ints, rest: Ints) -> Any:
         """Measure the length of the difference."""
         squares = sum(gap * gap for gap in self._measure_gaps(first, rest))
-        return np.asarray(ROOT(squares // self.unit**2), np.int64) + 1
+        return ROOT(squares // self.unit**2) + 1
 
-    def measure_moments(self, first: Ints, rest: Ints) -> Ints:
+    def measure_moments(self, first: Ints, rest: Ints) -> Any:
         """Bound from below the Frobenius norm of the difference of squares, and twice the length of that of values."""
         squares = sum(gap * gap for gap in self._measure_gaps(first, rest)) * self.common**2
         low, high = zip(*(self._find_ends(axis, rest[axis]) for axis in range(len(self.cuts))), strict=True)
@@ -106,7 +108,7 @@ class _Boxes:
             gap = np.maximum(np.maximum(least - highest, lowest - most), 0)
             products += (1 if i == j else 2) * gap * gap
         length = ROOT(products * ROOT_STEPS**2) + 2 * ROOT(squares * ROOT_STEPS**2)
-        return np.asarray(length // (self.unit * self.common * ROOT_STEPS), np.int64) + 1
+        return length // (self.unit * self.common * ROOT_STEPS) + 1
 
     def _find_ends(self, axis: int, bins: Ints) -> tuple[Any, Any]:
         """Find both ends of bins."""
