@@ -218,3 +218,18 @@ def test_an_explanation_of_a_delta_claims_no_bound_on_how_often_odds_move() -> N
     told = str(dc.explain(release, rng=1)) + dc.report(release, rng=1)
     assert "as if with probability 0.05 anything may be told" in told and "which it reveals everything" in told
     assert "but for a chance of 0.05." not in told and "factors hold but" not in told
+
+
+@every("mechanism", ["posterior_sampler", "map_estimate"])
+def test_rows_of_more_records_than_floats_hold_are_refused_before_a_charge(mechanism: str) -> None:
+    """Of 2^53 records the logarithms of two rows may be off by 5e-5, and 1e-7 is reserved for them."""
+    asked, network = promise("record", 9, relation="replace"), CHAIN
+    tables = dc.Tables(network, {"a": np.array([10**9, 1]), "b": np.array([[10**9, 0], [0, 1]])})
+    counts = dc.results.Counts(tables, counts_of(network, [(0, 0)]).policy)
+    account = dc.Ledger("sqlite://").open("a", asked)
+    with pytest.raises(dc.InputError, match=r"the records weigh more than 1e\+09"):
+        made = getattr(dc.research, mechanism)()
+        dc.release(
+            made, counts, dc.Dirichlet.uniform(network), promise("record", 1, relation="replace"), account=account
+        )
+    assert account.charges() == ()

@@ -25,7 +25,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.records.counts import Counts
 from discreet.research.kinds.candidate_choice import Choice, Selection
 from discreet.research.kinds.parameter_draws import ParameterDraws, Trimming
-from discreet.research.mechanisms.posterior_sampler import draw_rows, refuse_vast, trimming
+from discreet.research.mechanisms.posterior_sampler import draw_rows, refuse_vast, require_few, trimming
 from discreet.research.mechanisms.scored import affordable_rate, draw_indices
 from discreet.research.scores.likelihood_sensitivity import widest_range
 from discreet.util.arrays import Floats, Ints
@@ -120,7 +120,7 @@ def _draw_from_simplex(floor: float | None) -> Mechanism:
         assert isinstance(calibration, Trimming)
         return draw_rows(statistic, prior, calibration, noise)
 
-    return Mechanism("map_estimate", calibrate, draw)
+    return Mechanism("map_estimate", calibrate, draw, require=require_few)
 
 
 def _choose_among(candidates: tuple[Tables, ...]) -> Mechanism:

@@ -246,7 +246,7 @@ def posterior_sampler(
     Raises:
         InputError: no draws, a temper or floor out of range; when a release is calibrated, one that costs more than the
             guarantee, a floor or given nodes together with a delta, an unknown node, no node to draw, or, without a
-            delta, a prior with a row that sums to more than 1e9.
+            delta, a prior with a row that sums to more than 1e9; or records that weigh more than that.
 
     Guarantee:
         Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE: log-likelihood ratios of two
@@ -300,7 +300,20 @@ def posterior_sampler(
             return draw_rows(statistic, prior, calibration, noise)
         return _draw_untrimmed(statistic, prior, calibration, noise)
 
-    return Mechanism("posterior_sampler", calibrate, draw, numbers=lambda network, _: draws * network.size, metric=True)
+    return Mechanism(
+        "posterior_sampler",
+        calibrate,
+        draw,
+        require=lambda statistic: require_few(statistic, temper or 1.0),
+        numbers=lambda network, _: draws * network.size,
+        metric=True,
+    )
+
+
+def require_few(statistic: Counts, temper: float = 1.0) -> None:
+    """Refuse records that weigh so much that rounding errors of a row's law exceed the reserve."""
+    if statistic.records * max(temper, 1.0) > LARGEST_EXPONENT:
+        raise InputError(f"the records weigh more than {LARGEST_EXPONENT:g}, too much for floats; use noisy tables")
 
 
 def _read_names(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -34,9 +34,10 @@ def sampled(
         draws: number of independent draws; they share the budget.
         temper: tempering exponent, the weight of a record's log-likelihood; None for the largest that the budget
             allows, at most 1.
-        records: with a delta, the largest number of records for which it is promised; it is public, as the number of
-            records is. The prior then protects: parameters whose likelihoods are steep and that no such data set makes
-            likely need no epsilon, see `LikelyParameters`. None promises for any number, and a delta then adds little.
+        records: with a delta, the largest number of records for which it is promised, or of steps where units have
+            several records; it is public, as the number of records is. The prior then protects: parameters whose
+            likelihoods are steep and that no such data set makes likely need no epsilon, see `LikelyParameters`. None
+            promises for any number, and a delta then adds little.
 
     Returns:
         The mechanism, over the family's own network.
