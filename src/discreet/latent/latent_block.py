@@ -29,6 +29,7 @@ from functools import cached_property
 from itertools import permutations
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from discreet.errors import InputError, listed, require, shown
@@ -264,7 +265,7 @@ class BlockMoments:
         errors += (self.records_noise - n) * np.outer(mean, mean)
         errors[np.diag_indices_from(errors)] += self.noise
         half = np.linalg.cholesky(errors)
-        both = np.linalg.solve(half, np.column_stack([self.values, n * self.rows]))
+        both = solve_triangular(half, np.column_stack([self.values, n * self.rows]), lower=True)
         return LawLikelihood(both[:, 0], both[:, 1:])
 
 
@@ -286,7 +287,11 @@ class LawLikelihood:
 
     def slope(self, law: Floats) -> Floats:
         """Compute minus the slope of the misfit by the probabilities, shape (cells, draws)."""
-        return self.rows.T @ (self.values[:, None] - self.rows @ law)
+        return self.rows.T @ (self.values[:, None] - self.rows @ law.astype(self.rows.dtype, copy=False))
+
+    def rounded(self) -> LawLikelihood:
+        """Return itself in single precision, whose slopes cost half: for moves that another likelihood accepts."""
+        return LawLikelihood(self.values.astype(np.float32), self.rows.astype(np.float32))
 
     def seen_by(self, law: Floats, directions: int, rng: np.random.Generator) -> LawLikelihood:
         """Keep the directions of errors in which some laws differ most, and that of their mean error.

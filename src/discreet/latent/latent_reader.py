@@ -160,6 +160,7 @@ class _Populations:
     def __post_init__(self) -> None:
         """Compute the law of all members, and the errors at its mean."""
         self._metric: tuple[Floats, Floats] = np.empty(0), np.empty(0)
+        self.law, _ = self.block.law(self.rows)
         self.refresh()
 
     @property
@@ -169,8 +170,8 @@ class _Populations:
 
     def refresh(self) -> None:
         """Take the errors of the tables at the mean law of all members."""
-        self.law, _ = self.block.law(self.rows)
         self.target = self.moments.likelihood(self.law.mean(axis=-1))
+        self.misfit = self.target.misfit(self.law)
 
     # -------------------------------------------------------------------------------------------- weights
 
@@ -181,15 +182,14 @@ class _Populations:
         and where a network contradicts the tables it would cost most members in every step.
         """
         self.refresh()
-        misfit = self.target.misfit(self.law)
         low, high = self.power, 1.0
-        if self._effective((low - high) * misfit) < LEAST_WEIGHT * self.members:
+        if self._effective((low - high) * self.misfit) < LEAST_WEIGHT * self.members:
             for _ in range(40):
                 middle = (low + high) / 2
-                inside = self._effective((self.power - middle) * misfit) >= LEAST_WEIGHT * self.members
+                inside = self._effective((self.power - middle) * self.misfit) >= LEAST_WEIGHT * self.members
                 low, high = (middle, high) if inside else (low, middle)
             high = low
-        self._resample((self.power - high) * misfit)
+        self._resample((self.power - high) * self.misfit)
         self.power = high
 
     @staticmethod
@@ -212,6 +212,7 @@ class _Populations:
             ]
         )
         self.rows = {node: table[..., chosen] for node, table in self.rows.items()}
+        self.law, self.misfit = self.law[:, chosen], self.misfit[chosen]
 
     # -------------------------------------------------------------------------------------------- moves
 
@@ -219,14 +220,13 @@ class _Populations:
         """Put all members in one order of the states, and take the metric of moves from their covariance."""
         orders = find_orders(state_features(self.block, self.rows))
         self.rows = self.block.permuted(self.rows, orders)
-        self.law, _ = self.block.law(self.rows)
         at = self._flatten(self.rows)
         covariance = np.atleast_2d(np.cov(at))
         # A tenth of the variances alone: the covariance of few members would have directions that nobody moves in.
         covariance = 0.9 * covariance + 0.1 * np.diag(np.diag(covariance))
         half = np.linalg.cholesky(covariance + 1e-9 * np.eye(len(at)))
         self._metric = at.mean(axis=1, keepdims=True), np.asarray(half, np.float64)
-        self._forces = self.target.seen_by(self.law, DIRECTIONS, self.rng)
+        self._forces = self.target.seen_by(self.law, DIRECTIONS, self.rng).rounded()
 
     def move(self) -> None:
         """Move every member once by Hamiltonian dynamics, and adapt the length of leaps."""
@@ -234,7 +234,7 @@ class _Populations:
         at: Floats = np.linalg.solve(half, self._flatten(self.rows) - centre).astype(np.float64)
         speed = self.rng.standard_normal(at.shape)
         log, slope, rows, law = self._density(at)
-        start = log - self.power * self.target.misfit(law) - 0.5 * np.square(speed).sum(axis=0)
+        start = log - self.power * self.misfit - 0.5 * np.square(speed).sum(axis=0)
         new, leap = at, self.step * self.rng.uniform(0.8, 1.2)
         leaps = self.rng.uniform(0.5, 1.5) * LENGTH / leap
         for _ in range(round(float(np.clip(leaps, LEAST_LEAPS, MOST_LEAPS)))):
@@ -242,11 +242,12 @@ class _Populations:
             new = new + leap * speed
             log, slope, rows, law = self._density(new)
             speed = speed + 0.5 * leap * slope
-        gain = log - self.power * self.target.misfit(law) - 0.5 * np.square(speed).sum(axis=0) - start
+        misfit = self.target.misfit(law)
+        gain = log - self.power * misfit - 0.5 * np.square(speed).sum(axis=0) - start
         gain = np.where(np.isfinite(gain), gain, -np.inf)
         accept = np.log(self.rng.random(self.members)) < gain
         self.rows = {node: np.where(accept, rows[node], table) for node, table in self.rows.items()}
-        self.law = np.where(accept, law, self.law)
+        self.law, self.misfit = np.where(accept, law, self.law), np.where(accept, misfit, self.misfit)
         self.step *= float(np.exp(np.minimum(1, np.exp(np.minimum(gain, 0))).mean() - ACCEPTED))
 
     def _density(self, at: Floats) -> tuple[Floats, Floats, dict[str, Array], Floats]:
