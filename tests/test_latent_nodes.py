@@ -144,9 +144,30 @@ def test_errors_of_overlapping_tables_are_those_of_the_same_records() -> None:
             measured.append(Measurement(scope, table + noise.simulate(table.shape, rng).round().astype(int), noise))
         moments = BlockMoments.of(block, observed, measured, None)
         likelihood = moments.likelihood(law[:, 0])
-        errors.append(likelihood.values - likelihood.rows @ law[:, 0])
+        errors.append(likelihood.rows @ (likelihood.cells - likelihood.records * law[:, 0]))
     # Deviations of 0.018 for a covariance and 0.026 for a variance; the total's estimate adds 1 % to some.
     np.testing.assert_allclose(np.cov(np.array(errors).T), np.eye(len(errors[0])), atol=0.17)
+
+
+@every("records", [None, 500])
+def test_one_table_has_the_likelihood_of_its_interactions(records: int | None) -> None:
+    """By cells and by the covariance of interactions; of questions with two, three and four answers."""
+    names = {"class": "xy", "one": "ab", "two": "abc", "three": "abcd"}
+    network = dc.Network.naive_bayes([dc.Variable(name, tuple(states)) for name, states in names.items()], "class")
+    block, rng = LatentBlock.of(network, "class"), np.random.default_rng(8)
+    table = Measurement(block.observed, rng.poisson(25, (2, 3, 4)), DiscreteLaplace(3.0))
+    moments = BlockMoments.of(block, without_latent(network, "class"), [table], records)
+    assert (moments.records_noise == 0) == (records is not None)
+    law, laws = rng.dirichlet(np.ones(24)), rng.dirichlet(np.ones(24), 5).T
+    by_cells, whole = moments.likelihood(law), moments.joined_likelihood(law)
+    assert (len(by_cells.rows), len(whole.rows)) == (2, 23)
+    np.testing.assert_allclose(by_cells.misfit(laws), whole.misfit(laws), rtol=1e-9)
+    slopes = whole.slope(laws)
+    # Laws sum to 1: a constant added to all slopes says nothing.
+    np.testing.assert_allclose(by_cells.slope(laws) - by_cells.slope(laws).mean(0), slopes - slopes.mean(0), rtol=1e-7)
+    other = Measurement(block.observed[:2], table.values.sum(axis=2), DiscreteLaplace(3.0))
+    joined = BlockMoments.of(block, without_latent(network, "class"), [table, other], records)
+    assert len(joined.likelihood(law).rows) == 23
 
 
 def test_slopes_of_moves_are_close_to_the_whole_ones() -> None:
@@ -157,9 +178,9 @@ def test_slopes_of_moves_are_close_to_the_whole_ones() -> None:
     rng = np.random.default_rng(0)
     ways = rng.standard_normal((64, 4)) * 1e-4
     laws = np.full((64, 1), 1 / 64) + (ways - ways.mean(axis=0)) @ rng.standard_normal((4, 50))
-    whole = moments.likelihood(np.full(64, 1 / 64))
+    whole = moments.joined_likelihood(np.full(64, 1 / 64))
     kept = whole.seen_by(laws, 6, rng)
-    assert (len(whole.values), len(kept.values)) == (63, 7)
+    assert (len(whole.rows), len(kept.rows)) == (63, 7)
     differences = laws[:, 1:] - laws[:, :1]
     for likelihood in (whole, kept):
         change = np.diff(likelihood.misfit(laws)) + 0.5 * (
@@ -339,7 +360,7 @@ def test_draws_are_those_of_weighted_points_of_the_prior(monkeypatch: pytest.Mon
     np.testing.assert_array_less(np.abs(drawn.mean(axis=1) - means) / deviations, 6 / worth**0.5)
     for _ in range(20):
         weights = weights_of(moments.likelihood(law @ weights), law)
-    np.testing.assert_array_less(np.abs(exact @ weights - means) / deviations, 6 / populations[0].members ** 0.5)
+    np.testing.assert_array_less(np.abs(exact @ weights - means) / deviations, 6 / len(populations[0].misfit) ** 0.5)
 
 
 def test_changed_errors_of_tables_have_no_weight() -> None:

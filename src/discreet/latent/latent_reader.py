@@ -158,20 +158,9 @@ class _Populations:
     step: float = 0.3
 
     def __post_init__(self) -> None:
-        """Compute the law of all members, and the errors at its mean."""
+        """Compute the law of all members."""
         self._metric: tuple[Floats, Floats] = np.empty(0), np.empty(0)
         self.law, _ = self.block.law(self.rows)
-        self.refresh()
-
-    @property
-    def members(self) -> int:
-        """Number of parameters in all populations."""
-        return int(self.rows[self.block.latent].shape[-1])
-
-    def refresh(self) -> None:
-        """Take the errors of the tables at the mean law of all members."""
-        self.target = self.moments.likelihood(self.law.mean(axis=-1))
-        self.misfit = self.target.misfit(self.law)
 
     # -------------------------------------------------------------------------------------------- weights
 
@@ -181,16 +170,15 @@ class _Populations:
         The errors are first taken at the mean law of now. Their change has no weight: moves at the new errors follow,
         and where a network contradicts the tables it would cost most members in every step.
         """
-        self.refresh()
-        low, high = self.power, 1.0
-        if self._effective((low - high) * self.misfit) < LEAST_WEIGHT * self.members:
-            for _ in range(40):
-                middle = (low + high) / 2
-                inside = self._effective((self.power - middle) * self.misfit) >= LEAST_WEIGHT * self.members
-                low, high = (middle, high) if inside else (low, middle)
-            high = low
-        self._resample((self.power - high) * self.misfit)
-        self.power = high
+        self.target = self.moments.likelihood(self.law.mean(axis=-1))
+        self.misfit = self.target.misfit(self.law)
+        low, middle, high = self.power, 1.0, 1.0
+        for _ in range(40):
+            inside = self._effective((self.power - middle) * self.misfit) >= LEAST_WEIGHT * len(self.misfit)
+            low, high = (middle, high) if inside else (low, middle)
+            middle = (low + high) / 2
+        self._resample((self.power - low) * self.misfit)
+        self.power = low
 
     @staticmethod
     def _effective(logs: Floats) -> float:
@@ -205,12 +193,9 @@ class _Populations:
         weights = np.exp(inside - inside.max(axis=1, keepdims=True))
         sums = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
         places = (np.arange(size) + self.rng.random((POPULATIONS, 1))) / size
-        chosen = np.concatenate(
-            [
-                number * size + np.minimum(np.searchsorted(each, at), size - 1)
-                for number, (each, at) in enumerate(zip(sums, places, strict=True))
-            ]
-        )
+        number = np.arange(POPULATIONS)[:, None]
+        found = np.searchsorted((sums + number).ravel(), places + number)
+        chosen = np.minimum(found, (number + 1) * size - 1).ravel()
         self.rows = {node: table[..., chosen] for node, table in self.rows.items()}
         self.law, self.misfit = self.law[:, chosen], self.misfit[chosen]
 
@@ -226,7 +211,7 @@ class _Populations:
         covariance = 0.9 * covariance + 0.1 * np.diag(np.diag(covariance))
         half = np.linalg.cholesky(covariance + 1e-9 * np.eye(len(at)))
         self._metric = at.mean(axis=1, keepdims=True), np.asarray(half, np.float64)
-        self._forces = self.target.seen_by(self.law, DIRECTIONS, self.rng).rounded()
+        self._forces = self.target.seen_by(self.law, DIRECTIONS, self.rng)
 
     def move(self) -> None:
         """Move every member once by Hamiltonian dynamics, and adapt the length of leaps."""
@@ -245,7 +230,7 @@ class _Populations:
         misfit = self.target.misfit(law)
         gain = log - self.power * misfit - 0.5 * np.square(speed).sum(axis=0) - start
         gain = np.where(np.isfinite(gain), gain, -np.inf)
-        accept = np.log(self.rng.random(self.members)) < gain
+        accept = np.log(self.rng.random(len(misfit))) < gain
         self.rows = {node: np.where(accept, rows[node], table) for node, table in self.rows.items()}
         self.law, self.misfit = np.where(accept, law, self.law), np.where(accept, misfit, self.misfit)
         self.step *= float(np.exp(np.minimum(1, np.exp(np.minimum(gain, 0))).mean() - ACCEPTED))
@@ -446,7 +431,12 @@ def draw_latent(
     rows = {node: rows[node][..., chosen] for node in block.modelled}
     whole = _whole_network(network, columns, latent)
     tables = Tables(whole, _rows_of(whole, rows, evidence, draws, rng), draws=draws)
-    _warn_of_labels(block, doubt)
+    if doubt > LABEL_DOUBT:
+        warnings.warn(
+            f"the states of {latent} are hardly told apart: a draw's states stand in another order with probability "
+            f"{doubt:.2f}; answers that name one mean little, those of other variables hold",
+            stacklevel=2,
+        )
     drawn = PosteriorDraws(tables, "latent", mixing=mixing, find_ess=partial(min, float(draws), mixing.effective))
     facts = {"latent": latent, "label_doubt": doubt, "fit": None if np.isnan(fit) else fit}
     return restore_draws(drawn, combined, None, facts)
@@ -516,13 +506,3 @@ def _rows_of(
         return noise_aware(evidence, draws=draws, rng=seed).law.rows_of(network.family(node))
 
     return find
-
-
-def _warn_of_labels(block: LatentBlock, doubt: float) -> None:
-    """Warn that the states of a latent node are not told apart."""
-    if doubt > LABEL_DOUBT:
-        warnings.warn(
-            f"the states of {block.latent} are hardly told apart: a draw's states stand in another order with "
-            f"probability {doubt:.2f}; answers that name one mean little, those of other variables hold",
-            stacklevel=2,
-        )
