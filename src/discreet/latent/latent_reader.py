@@ -60,8 +60,8 @@ DIRECTIONS = 128
 ACCEPTED = 0.8
 """Share of accepted moves to which the length of leaps is adapted (Neal, 2011, has 0.65 as the most efficient one, and
 more where curvature varies)."""
-SETTLING = 4
-"""Moves at the whole likelihood before draws are history."""
+SETTLING = 5
+"""Steps at the whole likelihood, with the one that reaches it, before draws are history."""
 ROUND, MOST_ROUNDS = 6, 24
 """Moves in a round of history draws, and most rounds before it is said that they do not mix."""
 LEAST_PROBABILITY = 1e-12
@@ -158,19 +158,21 @@ class _Populations:
     step: float = 0.3
 
     def __post_init__(self) -> None:
-        """Compute the law of all members."""
-        self._metric: tuple[Floats, Floats] = np.empty(0), np.empty(0)
+        """Compute the law of all members, and their mean."""
         self.law, _ = self.block.law(self.rows)
+        self.centre = self.law.mean(axis=-1)
 
     # -------------------------------------------------------------------------------------------- weights
 
     def reweigh(self) -> None:
         """Raise the power as far as most members keep their weight, then resample inside populations.
 
-        The errors are first taken at the mean law of now. Their change has no weight: moves at the new errors follow,
-        and where a network contradicts the tables it would cost most members in every step.
+        The errors are first taken at the mean law of now, halfway from the last one: where a network contradicts the
+        tables, errors at one law move members to another, whose errors move them back. Their change has no weight:
+        moves at the new errors follow, and with such a network it would cost most members in every step.
         """
-        self.target = self.moments.likelihood(self.law.mean(axis=-1))
+        self.centre = (self.centre + self.law.mean(axis=-1)) / 2
+        self.target = self.moments.likelihood(self.centre)
         self.misfit = self.target.misfit(self.law)
         low, middle, high = self.power, 1.0, 1.0
         for _ in range(40):
@@ -305,24 +307,20 @@ def sample_block(
     Raises:
         DiscreetError: populations that do not agree after 24 rounds, with R-hat and the effective sample size.
     """
-    populations, moved = _start(block, moments, prior, rng), 0
-    while populations.power < 1:
+    populations, steps, settled = _start(block, moments, prior, rng), 0, 0
+    while settled < SETTLING:
         populations.reweigh()
         populations.settle()
         for _ in range(MOVES):
             populations.move()
-        moved += MOVES
-    for _ in range(SETTLING):
-        populations.reweigh()
-        populations.settle()
-        populations.move()
+        steps, settled = steps + 1, settled + (populations.power == 1)
     history: list[dict[str, Array]] = []
     for _ in range(MOST_ROUNDS):
         for _ in range(ROUND):
             populations.move()
             history.append(populations.rows)
         rows = _in_order(block, history)
-        mixing = _measure(block, rows, len(history), moved + SETTLING + len(history))
+        mixing = _measure(block, rows, len(history), steps * MOVES + len(history))
         if progress is not None:
             progress(mixing)
         if has_mixed(mixing) and len(history) * POPULATIONS * MEMBERS >= draws:
