@@ -364,15 +364,19 @@ def test_draws_are_those_of_weighted_points_of_the_prior(monkeypatch: pytest.Mon
 
 
 def test_changed_errors_of_tables_have_no_weight() -> None:
-    """The power rises by the misfit at the new errors alone; at the whole likelihood every member stays."""
+    """The power rises by the misfit at the new errors alone; at the whole likelihood every member stays.
+
+    New errors are at a law halfway from the last one to the mean: without that they swing where tables contradict all.
+    """
     block, moments, prior = rough_block()
     for power in (0.0, 1.0):
         populations = latent_reader._start(block, moments, prior, np.random.default_rng(3))
         rows, law, populations.power = populations.rows, populations.law, power
-        populations.target = moments.likelihood(np.eye(8)[0] * 0.9 + 0.0125)
-        populations.misfit = populations.target.misfit(law)
+        populations.centre = np.eye(8)[0] * 0.9 + 0.0125
+        populations.target = moments.likelihood(populations.centre)
+        halfway = (populations.centre + law.mean(axis=1)) / 2
         populations.reweigh()
-        misfit = moments.likelihood(law.mean(axis=1)).misfit(law)
+        misfit = moments.likelihood(halfway).misfit(law)
         if power == 1:
             for name, table in populations.rows.items():
                 np.testing.assert_array_equal(table, rows[name])
