@@ -196,8 +196,8 @@ class _Populations:
         sums = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
         places = (np.arange(size) + self.rng.random((POPULATIONS, 1))) / size
         number = np.arange(POPULATIONS)[:, None]
-        found = np.searchsorted((sums + number).ravel(), places + number)
-        chosen = np.minimum(found, (number + 1) * size - 1).ravel()
+        below = np.searchsorted((sums + number).ravel(), places + number)
+        chosen = np.minimum(below, (number + 1) * size - 1).ravel()
         self.rows = {node: table[..., chosen] for node, table in self.rows.items()}
         self.law, self.misfit = self.law[:, chosen], self.misfit[chosen]
 
