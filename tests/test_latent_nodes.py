@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import qmc
 from typer.testing import CliRunner
 
 import discreet as dc
@@ -22,6 +24,7 @@ from discreet.latent import latent_reader
 from discreet.latent.latent_block import (
     BlockMoments,
     LatentBlock,
+    LawLikelihood,
     block_contrasts,
     count_directions,
     find_orders,
@@ -32,6 +35,7 @@ from discreet.latent.latent_plan import plan_latent, without_latent
 from discreet.latent.latent_proposal import CorrelatedPairs, propose_latent
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.posterior import stored
+from discreet.posterior.diagnostics import effective_size
 from discreet.releases.measurement import Measurement
 from discreet.util.arrays import Array, Floats
 from folding import every
@@ -140,9 +144,30 @@ def test_errors_of_overlapping_tables_are_those_of_the_same_records() -> None:
             measured.append(Measurement(scope, table + noise.simulate(table.shape, rng).round().astype(int), noise))
         moments = BlockMoments.of(block, observed, measured, None)
         likelihood = moments.likelihood(law[:, 0])
-        errors.append(likelihood.values - likelihood.rows @ law[:, 0])
+        errors.append(likelihood.rows @ (likelihood.cells - likelihood.records * law[:, 0]))
     # Deviations of 0.018 for a covariance and 0.026 for a variance; the total's estimate adds 1 % to some.
     np.testing.assert_allclose(np.cov(np.array(errors).T), np.eye(len(errors[0])), atol=0.17)
+
+
+@every("records", [None, 500])
+def test_one_table_has_the_likelihood_of_its_interactions(records: int | None) -> None:
+    """By cells and by the covariance of interactions; of questions with two, three and four answers."""
+    names = {"class": "xy", "one": "ab", "two": "abc", "three": "abcd"}
+    network = dc.Network.naive_bayes([dc.Variable(name, tuple(states)) for name, states in names.items()], "class")
+    block, rng = LatentBlock.of(network, "class"), np.random.default_rng(8)
+    table = Measurement(block.observed, rng.poisson(25, (2, 3, 4)), DiscreteLaplace(3.0))
+    moments = BlockMoments.of(block, without_latent(network, "class"), [table], records)
+    assert (moments.records_noise == 0) == (records is not None)
+    law, laws = rng.dirichlet(np.ones(24)), rng.dirichlet(np.ones(24), 5).T
+    by_cells, whole = moments.likelihood(law), moments.joined_likelihood(law)
+    assert (len(by_cells.rows), len(whole.rows)) == (2, 23)
+    np.testing.assert_allclose(by_cells.misfit(laws), whole.misfit(laws), rtol=1e-9)
+    slopes = whole.slope(laws)
+    # Laws sum to 1: a constant added to all slopes says nothing.
+    np.testing.assert_allclose(by_cells.slope(laws) - by_cells.slope(laws).mean(0), slopes - slopes.mean(0), rtol=1e-7)
+    other = Measurement(block.observed[:2], table.values.sum(axis=2), DiscreteLaplace(3.0))
+    joined = BlockMoments.of(block, without_latent(network, "class"), [table, other], records)
+    assert len(joined.likelihood(law).rows) == 23
 
 
 def test_slopes_of_moves_are_close_to_the_whole_ones() -> None:
@@ -153,9 +178,9 @@ def test_slopes_of_moves_are_close_to_the_whole_ones() -> None:
     rng = np.random.default_rng(0)
     ways = rng.standard_normal((64, 4)) * 1e-4
     laws = np.full((64, 1), 1 / 64) + (ways - ways.mean(axis=0)) @ rng.standard_normal((4, 50))
-    whole = moments.likelihood(np.full(64, 1 / 64))
+    whole = moments.joined_likelihood(np.full(64, 1 / 64))
     kept = whole.seen_by(laws, 6, rng)
-    assert (len(whole.values), len(kept.values)) == (63, 7)
+    assert (len(whole.rows), len(kept.rows)) == (63, 7)
     differences = laws[:, 1:] - laws[:, :1]
     for likelihood in (whole, kept):
         change = np.diff(likelihood.misfit(laws)) + 0.5 * (
@@ -287,6 +312,81 @@ def test_one_seed_has_one_posterior_and_shares_are_in_order(
     shares = posterior.probabilities["class"].mean(axis=-1)
     assert shares[0] > shares[1]
     assert posterior.ess() >= 400
+
+
+def rough_block() -> tuple[LatentBlock, BlockMoments, dc.Dirichlet]:
+    """Three questions, 30 records and much noise: the posterior is wide, so points of the prior can be weighted."""
+    release = simulated(star(3), classes_of(0.7, np.array([[0.1, 0.2, 0.15], [0.9, 0.8, 0.85]])), 30, 0.4, 1)
+    block = LatentBlock.of(star(3), "class")
+    moments = BlockMoments.of(block, release.network, release.measurements, None)
+    return block, moments, dc.Dirichlet.uniform(block.network, 1.0)
+
+
+def quantities_of(block: LatentBlock, rows: Mapping[str, Array]) -> Floats:
+    """List what no names of states change: the larger share, the difference at q1, P(q1=yes, q2=yes), P(all yes)."""
+    law = block.law(rows)[0].reshape(2, 2, 2, -1)
+    apart = np.abs(np.diff(rows["q1"][:, 1], axis=0))[0]
+    return np.stack([rows["class"].max(axis=0), apart, law[1, 1].sum(axis=0), law[1, 1, 1]])
+
+
+def weights_of(likelihood: LawLikelihood, law: Floats) -> Floats:
+    """Compute posterior weights of points that the prior weights equally."""
+    misfit = likelihood.misfit(law)
+    weights = np.exp(misfit.min() - misfit)
+    return np.asarray(weights / weights.sum(), np.float64)
+
+
+def test_draws_are_those_of_weighted_points_of_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Means and squared deviations are those of 2^17 points of a Sobol sequence, to six standard errors of the draws.
+
+    The points are worth 20,000, and another sequence moves their means by a fiftieth of a standard error. Errors of
+    tables are at the mean law of 768 members, which is that of the posterior to 1 / sqrt(768) deviations.
+    """
+    block, moments, prior = rough_block()
+    populations, start = list[Any](), latent_reader._start
+    monkeypatch.setattr(latent_reader, "_start", lambda *given: populations.append(start(*given)) or populations[0])
+    rows, _, _ = latent_reader.sample_block(block, moments, prior, 12_000, np.random.default_rng(2))
+    points = qmc.Sobol(7, rng=np.random.default_rng(1)).random_base2(17).T
+    sides = np.stack([points, 1 - points])
+    at = {"class": sides[:, 0], **{f"q{k}": np.moveaxis(sides[:, 2 * k - 1 : 2 * k + 1], 1, 0) for k in (1, 2, 3)}}
+    law, exact, drawn = block.law(at)[0], quantities_of(block, at), quantities_of(block, rows)
+    weights = weights_of(populations[0].target, law)
+    centre = (exact @ weights)[:, None]
+    exact, drawn = (np.concatenate([part, np.square(part - centre)]) for part in (exact, drawn))
+    means = exact @ weights
+    deviations = np.sqrt(np.square(exact - means[:, None]) @ weights)
+    worth = effective_size(drawn.reshape(len(drawn), latent_reader.POPULATIONS, -1))
+    assert worth.min() > 2000
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=1) - means) / deviations, 6 / worth**0.5)
+    for _ in range(20):
+        weights = weights_of(moments.likelihood(law @ weights), law)
+    np.testing.assert_array_less(np.abs(exact @ weights - means) / deviations, 6 / len(populations[0].misfit) ** 0.5)
+
+
+def test_changed_errors_of_tables_have_no_weight() -> None:
+    """The power rises by the misfit at the new errors alone; at the whole likelihood every member stays.
+
+    New errors are at a law halfway from the last one to the mean: without that they swing where tables contradict all.
+    """
+    block, moments, prior = rough_block()
+    for power in (0.0, 1.0):
+        populations = latent_reader._start(block, moments, prior, np.random.default_rng(3))
+        rows, law, populations.power = populations.rows, populations.law, power
+        populations.centre = np.eye(8)[0] * 0.9 + 0.0125
+        populations.target = moments.likelihood(populations.centre)
+        halfway = (populations.centre + law.mean(axis=1)) / 2
+        populations.reweigh()
+        misfit = moments.likelihood(halfway).misfit(law)
+        if power == 1:
+            for name, table in populations.rows.items():
+                np.testing.assert_array_equal(table, rows[name])
+            np.testing.assert_allclose(populations.misfit, misfit)
+        else:
+            assert 0 < populations.power < 1
+            weights = np.exp(-populations.power * misfit)
+            assert weights.sum() ** 2 / np.square(weights).sum() == pytest.approx(0.6 * len(misfit), rel=1e-3)
+        np.testing.assert_allclose(populations.law, block.law(populations.rows)[0])
+        np.testing.assert_allclose(populations.misfit, populations.target.misfit(populations.law))
 
 
 @pytest.mark.costly("Whether intervals hold is seen over several releases only.", reads=("src/discreet/latent",))

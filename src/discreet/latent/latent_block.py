@@ -24,11 +24,12 @@ labels by a normal approximation of the rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from discreet.errors import InputError, listed, require, shown
@@ -256,37 +257,67 @@ class BlockMoments:
     def likelihood(self, law: Floats) -> LawLikelihood:
         """Return the likelihood of laws, with the errors of the tables that they have at one law.
 
+        All interactions of a table are orthogonal, and their variances are in proportion to their squared lengths. So
+        where one table has the whole block, the errors have the covariance M (D + c p p') M', with D diagonal and M
+        orthogonal to 1. Its inverse between M' and M is P - c P p p' P / (1 + c p' P p), where P = D^-1 -
+        D^-1 1 1' D^-1 / (1' D^-1 1): a diagonal and two rows in place of all interactions.
+
         Args:
             law: probabilities of the observed cells, shape (cells,).
         """
+        noise, more = self.noise / np.square(self.rows).sum(axis=1), self.records_noise - self.records
+        if len(self.rows) < len(law) - 1 or not np.allclose(noise, noise[0], rtol=1e-9, atol=0):
+            return self.joined_likelihood(law)
+        weights = 1 / (noise[0] + self.records * law)
+        rows = np.stack([weights, weights * (law - weights @ law / weights.sum())])
+        signs = -np.array([1 / weights.sum(), more / (1 + more * (rows[1] @ law))])
+        return LawLikelihood(self.cells, self.records, weights, signs, rows)
+
+    def joined_likelihood(self, law: Floats) -> LawLikelihood:
+        """Return `likelihood` by the covariance of all interactions, whatever tables were measured."""
         n, mean = self.records, self.rows @ law
         errors = n * ((self.rows * law) @ self.rows.T)
         errors += (self.records_noise - n) * np.outer(mean, mean)
         errors[np.diag_indices_from(errors)] += self.noise
-        half = np.linalg.cholesky(errors)
-        both = np.linalg.solve(half, np.column_stack([self.values, n * self.rows]))
-        return LawLikelihood(both[:, 0], both[:, 1:])
+        rows = solve_triangular(np.linalg.cholesky(errors), self.rows, lower=True)
+        return LawLikelihood(self.cells, n, np.zeros(len(law)), np.ones(len(rows)), rows)
+
+    @cached_property
+    def cells(self) -> Floats:
+        """Table of least squares that has the measured interactions, and no others."""
+        return np.asarray(self.rows.T @ (self.values / np.square(self.rows).sum(axis=1)), np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class LawLikelihood:
-    """Normal likelihood of the law of the observed cells: errors of `values - rows @ law` are independent, variance 1.
+    """Normal likelihood of the law of the observed cells, by errors e = cells - records * law.
+
+    Twice the misfit is the sum of weights * e^2 and of signs * (rows e)^2.
 
     Args:
-        values: shape (interactions,).
-        rows: shape (interactions, cells).
+        cells: shape (cells,).
+        records: their number.
+        weights: shape (cells,).
+        signs: shape (rows,).
+        rows: shape (rows, cells).
     """
 
-    values: Floats
+    cells: Floats
+    records: float
+    weights: Floats
+    signs: Floats
     rows: Floats
 
     def misfit(self, law: Floats) -> Floats:
         """Compute half the squared distance of laws, shape (cells, draws), from the tables; shape (draws,)."""
-        return np.asarray(0.5 * np.square(self.values[:, None] - self.rows @ law).sum(axis=0), np.float64)
+        errors = self.cells[:, None] - self.records * law
+        return 0.5 * (self.weights @ np.square(errors) + self.signs @ np.square(self.rows @ errors))
 
     def slope(self, law: Floats) -> Floats:
         """Compute minus the slope of the misfit by the probabilities, shape (cells, draws)."""
-        return self.rows.T @ (self.values[:, None] - self.rows @ law)
+        errors = self.cells[:, None] - self.records * law
+        pulled = self.rows.T @ (self.signs[:, None] * (self.rows @ errors))
+        return self.records * (self.weights[:, None] * errors + pulled)
 
     def seen_by(self, law: Floats, directions: int, rng: np.random.Generator) -> LawLikelihood:
         """Keep the directions of errors in which some laws differ most, and that of their mean error.
@@ -299,14 +330,14 @@ class LawLikelihood:
             directions: their number.
             rng: source of randomness.
         """
-        if len(self.values) <= 2 * directions:
+        if len(self.rows) <= 2 * directions:
             return self
-        errors = self.values[:, None] - self.rows @ law
+        errors = self.rows @ (self.cells[:, None] - self.records * law)
         mean = errors.mean(axis=1, keepdims=True)
         centred = errors - mean
         mixed = centred @ (centred.T @ (centred @ rng.standard_normal((law.shape[1], directions))))
         basis = np.linalg.qr(np.column_stack([mean, mixed]))[0]
-        return LawLikelihood(basis.T @ self.values, basis.T @ self.rows)
+        return replace(self, signs=np.ones(basis.shape[1]), rows=basis.T @ self.rows)
 
 
 def block_contrasts(block: LatentBlock, names: Scope) -> Floats:

@@ -60,8 +60,8 @@ DIRECTIONS = 128
 ACCEPTED = 0.8
 """Share of accepted moves to which the length of leaps is adapted (Neal, 2011, has 0.65 as the most efficient one, and
 more where curvature varies)."""
-SETTLING = 4
-"""Moves at the whole likelihood before draws are history."""
+SETTLING = 5
+"""Steps at the whole likelihood, with the one that reaches it, before draws are history."""
 ROUND, MOST_ROUNDS = 6, 24
 """Moves in a round of history draws, and most rounds before it is said that they do not mix."""
 LEAST_PROBABILITY = 1e-12
@@ -158,39 +158,29 @@ class _Populations:
     step: float = 0.3
 
     def __post_init__(self) -> None:
-        """Compute the law of all members, and the errors at its mean."""
-        self._metric: tuple[Floats, Floats] = np.empty(0), np.empty(0)
-        self.refresh()
-
-    @property
-    def members(self) -> int:
-        """Number of parameters in all populations."""
-        return int(self.rows[self.block.latent].shape[-1])
-
-    def refresh(self) -> None:
-        """Take the errors of the tables at the mean law of all members."""
+        """Compute the law of all members, and their mean."""
         self.law, _ = self.block.law(self.rows)
-        self.target = self.moments.likelihood(self.law.mean(axis=-1))
+        self.centre = self.law.mean(axis=-1)
 
     # -------------------------------------------------------------------------------------------- weights
 
     def reweigh(self) -> None:
         """Raise the power as far as most members keep their weight, then resample inside populations.
 
-        The errors are first taken at the mean law of now. Their change has no weight: moves at the new errors follow,
-        and where a network contradicts the tables it would cost most members in every step.
+        The errors are first taken at the mean law of now, halfway from the last one: where a network contradicts the
+        tables, errors at one law move members to another, whose errors move them back. Their change has no weight:
+        moves at the new errors follow, and with such a network it would cost most members in every step.
         """
-        self.refresh()
-        misfit = self.target.misfit(self.law)
-        low, high = self.power, 1.0
-        if self._effective((low - high) * misfit) < LEAST_WEIGHT * self.members:
-            for _ in range(40):
-                middle = (low + high) / 2
-                inside = self._effective((self.power - middle) * misfit) >= LEAST_WEIGHT * self.members
-                low, high = (middle, high) if inside else (low, middle)
-            high = low
-        self._resample((self.power - high) * misfit)
-        self.power = high
+        self.centre = (self.centre + self.law.mean(axis=-1)) / 2
+        self.target = self.moments.likelihood(self.centre)
+        self.misfit = self.target.misfit(self.law)
+        low, middle, high = self.power, 1.0, 1.0
+        for _ in range(40):
+            inside = self._effective((self.power - middle) * self.misfit) >= LEAST_WEIGHT * len(self.misfit)
+            low, high = (middle, high) if inside else (low, middle)
+            middle = (low + high) / 2
+        self._resample((self.power - low) * self.misfit)
+        self.power = low
 
     @staticmethod
     def _effective(logs: Floats) -> float:
@@ -205,13 +195,11 @@ class _Populations:
         weights = np.exp(inside - inside.max(axis=1, keepdims=True))
         sums = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
         places = (np.arange(size) + self.rng.random((POPULATIONS, 1))) / size
-        chosen = np.concatenate(
-            [
-                number * size + np.minimum(np.searchsorted(each, at), size - 1)
-                for number, (each, at) in enumerate(zip(sums, places, strict=True))
-            ]
-        )
+        number = np.arange(POPULATIONS)[:, None]
+        below = np.searchsorted((sums + number).ravel(), places + number)
+        chosen = np.minimum(below, (number + 1) * size - 1).ravel()
         self.rows = {node: table[..., chosen] for node, table in self.rows.items()}
+        self.law, self.misfit = self.law[:, chosen], self.misfit[chosen]
 
     # -------------------------------------------------------------------------------------------- moves
 
@@ -219,7 +207,6 @@ class _Populations:
         """Put all members in one order of the states, and take the metric of moves from their covariance."""
         orders = find_orders(state_features(self.block, self.rows))
         self.rows = self.block.permuted(self.rows, orders)
-        self.law, _ = self.block.law(self.rows)
         at = self._flatten(self.rows)
         covariance = np.atleast_2d(np.cov(at))
         # A tenth of the variances alone: the covariance of few members would have directions that nobody moves in.
@@ -234,7 +221,7 @@ class _Populations:
         at: Floats = np.linalg.solve(half, self._flatten(self.rows) - centre).astype(np.float64)
         speed = self.rng.standard_normal(at.shape)
         log, slope, rows, law = self._density(at)
-        start = log - self.power * self.target.misfit(law) - 0.5 * np.square(speed).sum(axis=0)
+        start = log - self.power * self.misfit - 0.5 * np.square(speed).sum(axis=0)
         new, leap = at, self.step * self.rng.uniform(0.8, 1.2)
         leaps = self.rng.uniform(0.5, 1.5) * LENGTH / leap
         for _ in range(round(float(np.clip(leaps, LEAST_LEAPS, MOST_LEAPS)))):
@@ -242,11 +229,12 @@ class _Populations:
             new = new + leap * speed
             log, slope, rows, law = self._density(new)
             speed = speed + 0.5 * leap * slope
-        gain = log - self.power * self.target.misfit(law) - 0.5 * np.square(speed).sum(axis=0) - start
+        misfit = self.target.misfit(law)
+        gain = log - self.power * misfit - 0.5 * np.square(speed).sum(axis=0) - start
         gain = np.where(np.isfinite(gain), gain, -np.inf)
-        accept = np.log(self.rng.random(self.members)) < gain
+        accept = np.log(self.rng.random(len(misfit))) < gain
         self.rows = {node: np.where(accept, rows[node], table) for node, table in self.rows.items()}
-        self.law = np.where(accept, law, self.law)
+        self.law, self.misfit = np.where(accept, law, self.law), np.where(accept, misfit, self.misfit)
         self.step *= float(np.exp(np.minimum(1, np.exp(np.minimum(gain, 0))).mean() - ACCEPTED))
 
     def _density(self, at: Floats) -> tuple[Floats, Floats, dict[str, Array], Floats]:
@@ -319,24 +307,20 @@ def sample_block(
     Raises:
         DiscreetError: populations that do not agree after 24 rounds, with R-hat and the effective sample size.
     """
-    populations, moved = _start(block, moments, prior, rng), 0
-    while populations.power < 1:
+    populations, steps, settled = _start(block, moments, prior, rng), 0, 0
+    while settled < SETTLING:
         populations.reweigh()
         populations.settle()
         for _ in range(MOVES):
             populations.move()
-        moved += MOVES
-    for _ in range(SETTLING):
-        populations.reweigh()
-        populations.settle()
-        populations.move()
+        steps, settled = steps + 1, settled + (populations.power == 1)
     history: list[dict[str, Array]] = []
     for _ in range(MOST_ROUNDS):
         for _ in range(ROUND):
             populations.move()
             history.append(populations.rows)
         rows = _in_order(block, history)
-        mixing = _measure(block, rows, len(history), moved + SETTLING + len(history))
+        mixing = _measure(block, rows, len(history), steps * MOVES + len(history))
         if progress is not None:
             progress(mixing)
         if has_mixed(mixing) and len(history) * POPULATIONS * MEMBERS >= draws:
@@ -445,7 +429,12 @@ def draw_latent(
     rows = {node: rows[node][..., chosen] for node in block.modelled}
     whole = _whole_network(network, columns, latent)
     tables = Tables(whole, _rows_of(whole, rows, evidence, draws, rng), draws=draws)
-    _warn_of_labels(block, doubt)
+    if doubt > LABEL_DOUBT:
+        warnings.warn(
+            f"the states of {latent} are hardly told apart: a draw's states stand in another order with probability "
+            f"{doubt:.2f}; answers that name one mean little, those of other variables hold",
+            stacklevel=2,
+        )
     drawn = PosteriorDraws(tables, "latent", mixing=mixing, find_ess=partial(min, float(draws), mixing.effective))
     facts = {"latent": latent, "label_doubt": doubt, "fit": None if np.isnan(fit) else fit}
     return restore_draws(drawn, combined, None, facts)
@@ -515,13 +504,3 @@ def _rows_of(
         return noise_aware(evidence, draws=draws, rng=seed).law.rows_of(network.family(node))
 
     return find
-
-
-def _warn_of_labels(block: LatentBlock, doubt: float) -> None:
-    """Warn that the states of a latent node are not told apart."""
-    if doubt > LABEL_DOUBT:
-        warnings.warn(
-            f"the states of {block.latent} are hardly told apart: a draw's states stand in another order with "
-            f"probability {doubt:.2f}; answers that name one mean little, those of other variables hold",
-            stacklevel=2,
-        )
