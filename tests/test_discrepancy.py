@@ -7,6 +7,7 @@ import pytest
 
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.posterior.pooled.discrepancy import (
+    CHOSEN_PRIOR,
     INTERACTION_SIZES,
     PAIR_PRIOR,
     draw_interaction,
@@ -110,6 +111,14 @@ def pairs_told(tau: float, n: float, variance: float, seed: int) -> tuple[Margin
 def test_without_pairs_the_prior_stays() -> None:
     told, _ = pairs_told(0.0, 1e4, 25.0, 1)
     assert pair_weights(told, {}) == pytest.approx(PAIR_PRIOR)
+    assert pair_weights(told, {}, chosen=True) == pytest.approx(CHOSEN_PRIOR)
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.08, 0.32])
+def test_of_chosen_arcs_more_is_doubted_whatever_was_measured(tau: float) -> None:
+    claimed, chosen = (pair_weights(*pairs_told(tau, 3e4, 100.0, 1), chosen=chosen) for chosen in (False, True))
+    assert chosen[0] < claimed[0] and chosen.sum() == pytest.approx(1)
+    assert chosen @ INTERACTION_SIZES > claimed @ INTERACTION_SIZES
 
 
 def test_pairs_of_too_many_states_teach_nothing() -> None:
@@ -135,6 +144,7 @@ def test_half_of_the_prior_is_that_the_network_is_right_and_half_is_as_real_tabl
     """Sizes of all pairs without an arc in five real tables, rounded to a hundredth."""
     assert sum(PAIR_PRIOR) == pytest.approx(1) and len(PAIR_PRIOR) == len(INTERACTION_SIZES)
     real = np.array([0.01, 0.07, 0.13, 0.22, 0.26, 0.22, 0.09])
+    np.testing.assert_allclose(CHOSEN_PRIOR, real, rtol=0, atol=1e-12)  # nobody claims that chosen arcs are right
     np.testing.assert_allclose(PAIR_PRIOR, (np.eye(len(real))[0] + real) / 2, atol=0.0051)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 import numpy as np
 import pytest
 
 import discreet as dc
 from discreet.inference.exact_laws import Laws
+from discreet.model.origin import Learned
 from discreet.posterior import law_plan
-from discreet.posterior.joint_law import _fit_amplitude_weights
+from discreet.posterior.joint_law import LEAST_FACTOR, Doubt, _draw_pair_factors, _fit_amplitude_weights
 from discreet.posterior.law_parts import LawParts
 from discreet.posterior.law_plan import LawPlan
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, PAIR_PRIOR
@@ -32,12 +36,12 @@ def law() -> dc.Tables:
     return dc.Tables(TRUE, rows)
 
 
-def released(n: int, seed: int) -> dc.Release:
-    """Over `NETWORK`, of records of that law."""
+def released(n: int, seed: int, network: dc.Network = NETWORK) -> dc.Release:
+    """Over `NETWORK`, which may say where it comes from, of records of that law."""
     rng = np.random.default_rng(seed)
     counts = simulated_counts(law(), n, rng)
     tables = dc.Tables(
-        NETWORK,
+        network,
         {
             "a": counts.tables["a"],
             "x": counts.tables["x"],
@@ -46,7 +50,7 @@ def released(n: int, seed: int) -> dc.Release:
         },
     )
     own = dc.results.Counts(tables, counts.policy)
-    return dc.simulate(dc.planned(pairs_share=0), own, dc.Dirichlet.uniform(NETWORK), guarantee(3.0), rng=rng)
+    return dc.simulate(dc.planned(pairs_share=0), own, dc.Dirichlet.uniform(network), guarantee(3.0), rng=rng)
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +173,46 @@ def test_doubt_keeps_what_was_measured_and_spreads_the_rest(posterior: dc.result
         np.testing.assert_allclose(law_of(posterior, names), law_of(plain, names), atol=3e-3)
     doubted, sure = (law_of(one, ("a", "x")).std(axis=-1).max() for one in (posterior, plain))
     assert doubted > 1.5 * sure
+
+
+@pytest.mark.parametrize(("what", "ratio"), [("arcs", (1.2, 5.0)), ("domain", (1.0, 1.0))])
+def test_arcs_that_the_records_chose_are_doubted_more(
+    posterior: dc.results.PosteriorDraws, what: Literal["arcs", "domain"], ratio: tuple[float, float]
+) -> None:
+    """The same release, but that its network says who chose it: what was measured stays."""
+    network = replace(NETWORK, learned=Learned("0f" * 16, "1", "add-remove", "record", True, what))
+    chosen = dc.noise_aware(released(50_000, 1, network), draws=300, rng=np.random.default_rng(2))
+    for names in (("a", "b", "c"), ("x", "b")):
+        np.testing.assert_allclose(law_of(chosen, names), law_of(posterior, names), atol=3e-3)
+    more, less = (law_of(one, ("a", "x")).std(axis=-1).max() for one in (chosen, posterior))
+    assert ratio[0] <= more / less <= ratio[1]
+    assert dc.answer(chosen, "P(a, x)", level=0.95).basis == "assumed"
+
+
+def test_doubt_of_states_in_an_order_moves_neighbours_together() -> None:
+    """Ends of five bins move apart; a state for gaps goes its own way; sizes are as without an order."""
+    age = dc.Variable("age", bounds=(0, 100), bins=(20, 40, 60, 80), missing="unknown")
+    rank = dc.Variable("rank", ("a", "b", "c", "d", "e"), missing="unknown", ordered=True)
+    plain = dc.Variable("plain", ("a", "b", "c", "d", "e"), missing="unknown")
+    plan = LawPlan.of(dc.Network.empty([age, rank, plain]), [], doubt=True)
+    even, draws, only = np.full((6, 4000), 1 / 6), 4000, np.eye(len(INTERACTION_SIZES))[1]
+    streams = {(): 0, ("age",): 1, ("rank",): 2, ("plain",): 3}
+    doubt = Doubt(only, only, lambda names: np.random.default_rng(streams[names]), lambda triple: False, chosen=False)
+    (_, weights), *factors = _draw_pair_factors(plan, dict.fromkeys(("age", "rank", "plain"), even), doubt, draws)
+    seen, sizes = {}, {}
+    for (name, hidden), factor in factors:
+        assert hidden == plan.hidden
+        whole = factor.min(axis=(0, 1)) > LEAST_FACTOR
+        assert whole.mean() > 0.9
+        moved = factor[:, 1, whole] - 1
+        np.testing.assert_allclose(moved.mean(axis=0), 0, atol=1e-9)
+        np.testing.assert_allclose((factor * weights).sum(axis=1)[:, whole], 1, atol=1e-9)
+        seen[name], sizes[name] = np.corrcoef(moved), float((moved**2).mean())
+    for name in ("age", "rank"):
+        assert min(seen[name][0, 1], seen[name][3, 4]) > 0.05 and seen[name][0, 4] < -0.4
+        np.testing.assert_allclose(seen[name][5, :5], seen[name][5, 4::-1], atol=0.1)  # no end is nearer to a gap
+    assert max(sizes.values()) < 1.2 * min(sizes.values())
+    np.testing.assert_allclose(seen["plain"][~np.eye(6, dtype=bool)], -0.2, atol=0.1)  # six deviations
 
 
 def test_products_of_amplitudes_have_the_sizes_of_pairs() -> None:

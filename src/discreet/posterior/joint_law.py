@@ -13,7 +13,8 @@ Under draw s, with h a hidden variable of two states,
   start;
 * t doubts the pairs that no table contains: each state of v is made more or less likely by a factor 1 + a_v u_v(x_v)
   c(h), where u_v and c have mean 0. Two variables then have an interaction of size a_i a_j, whose prior is learned from
-  measured pairs (`pooled/discrepancy.py`);
+  measured pairs (`pooled/discrepancy.py`). Over states in an order u_v is a random walk: neighbours go together, ends
+  do not;
 * d doubts the triples that no table and no family contains, inside the cliques.
 
 t and d belong to the start of the fit: measured margins and the laws of families stay as they were drawn. All answers,
@@ -35,7 +36,7 @@ from discreet.inference.clique_laws import fit_laws
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import LawPlan
-from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, draw_interaction
+from discreet.posterior.pooled.discrepancy import CHOSEN_GAIN, INTERACTION_SIZES, draw_interaction
 from discreet.posterior.pooled.family_laws import move_to_families
 from discreet.util.arrays import Array, Floats, margin
 
@@ -61,12 +62,15 @@ class Doubt:
         triples: prior probabilities of the sizes of triple interactions, shape (sizes,).
         generator: function from a set of variables to its own generator; the empty set has that of the hidden variable.
         is_loose: whether three variables may have an unmeasured interaction.
+        chosen: whether the network's arcs were chosen from the records: sizes of pairs are then CHOSEN_GAIN (2)
+            times as large, for what the fit takes from them.
     """
 
     pairs: Floats | None
     triples: Floats
     generator: Callable[[Scope], np.random.Generator]
     is_loose: Callable[[Scope], bool]
+    chosen: bool
 
 
 def fit_joint_law(
@@ -94,7 +98,7 @@ def fit_joint_law(
     singles = {node: margin(law, network.family(node), (node,)) for node, law in families.items()}
     factors: list[tuple[Scope, Array]] = [(network.family(node), cells[node]) for node in network.nodes]
     if plan.doubt and doubt.pairs is not None:
-        factors += _draw_pair_factors(plan.hidden, singles, doubt, draws)
+        factors += _draw_pair_factors(plan, singles, doubt, draws)
     factors += _draw_triple_factors(plan, singles, doubt)
     targets: list[tuple[Scope, Array]] = [
         (names, move_to_families(drawn[names], names, network, families)) for names in plan.sets
@@ -105,17 +109,19 @@ def fit_joint_law(
 
 
 def _draw_pair_factors(
-    hidden: str, singles: Mapping[str, Floats], doubt: Doubt, draws: int
+    plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt, draws: int
 ) -> Iterator[tuple[Scope, Array]]:
     """Draw the law pi of the hidden variable and the factors t_v of all others, from which pairs get interactions.
 
     `t_v = 1 + a_v u_v(x_v) c(h)`, clipped to LEAST_FACTOR and MOST_FACTOR (0.05 to 20). In each draw a_v is the root of
-    one of INTERACTION_SIZES, drawn with the weights of `_fit_amplitude_weights`. u_v is a standard normal vector made
-    orthogonal to the root of the variable's law (at least 1e-9) and divided by it, so it has mean 0 under this law. c
-    has mean 0 and variance 1 under pi.
+    one of INTERACTION_SIZES times the gain, drawn with the weights of `_fit_amplitude_weights`. u_v is a normal vector
+    made orthogonal to the root of the variable's law (at least 1e-9) and divided by it, so it has mean 0 under
+    this law. Over ordered states (`Variable.comparable`) it is a walk with standard normal steps, less its mean, scaled
+    to the mean square that the normal vector has on average, size - 1; a state for gaps has a value of its own. c has
+    mean 0 and variance 1 under pi.
 
     Args:
-        hidden: name of the hidden variable.
+        plan: plan of the law, with doubt.
         singles: law of each variable, shape `(size, draws)`.
         doubt: prior of unmeasured interactions, with `pairs`; each variable has a generator of its own.
         draws: number of draws.
@@ -125,18 +131,24 @@ def _draw_pair_factors(
         (.15) to .85, then for each variable `((variable, hidden), t_v)`, shape `(size, 2, draws)`.
     """
     assert doubt.pairs is not None
-    amplitudes, chances = np.sqrt(INTERACTION_SIZES), _fit_amplitude_weights(tuple(doubt.pairs.tolist()))
+    chances, gain = _fit_amplitude_weights(tuple(doubt.pairs.tolist())), CHOSEN_GAIN if doubt.chosen else 1.0
     high = doubt.generator(()).uniform(LEAST_STATE_SHARE, 1 - LEAST_STATE_SHARE, draws)
     # Codes c(h) have mean 0 and variance 1 over the two states; each u_v below has mean 0 under the law of v.
     codes = np.stack([-np.sqrt(high / (1 - high)), np.sqrt((1 - high) / high)])
-    yield (hidden,), np.stack([1 - high, high])
+    yield (plan.hidden,), np.stack([1 - high, high])
     for name, law in singles.items():
-        rng = doubt.generator((name,))
+        rng, variable = doubt.generator((name,)), plan.network.schema[name]
         root, normal = np.sqrt(np.maximum(law, 1e-9)), rng.standard_normal(law.shape)
-        # a_v u_v: a normal vector, projected orthogonally to the root of the law, over that root, times a random
-        # amplitude.
-        towards = (normal - root * (root * normal).sum(axis=0)) / root * rng.choice(amplitudes, draws, p=chances)
-        yield (name, hidden), np.clip(1 + towards[:, None] * codes, LEAST_FACTOR, MOST_FACTOR)
+        if variable.comparable:
+            bins = len(variable.edges) - 1  # without a state for gaps
+            walk = normal[:bins].cumsum(axis=0)
+            normal = root * np.concatenate([walk - walk.mean(axis=0), normal[bins:]])
+        # u_v times the root of the law: orthogonal to the root.
+        towards = normal - root * (root * normal).sum(axis=0)
+        if variable.comparable:
+            towards *= np.sqrt((len(law) - 1) / np.maximum((towards**2).sum(axis=0), 1e-9))
+        towards = towards / root * np.sqrt(gain * rng.choice(INTERACTION_SIZES, draws, p=chances))
+        yield (name, plan.hidden), np.clip(1 + towards[:, None] * codes, LEAST_FACTOR, MOST_FACTOR)
 
 
 def _draw_triple_factors(plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt) -> Iterator[tuple[Scope, Array]]:

@@ -267,18 +267,13 @@ class LawParts:
             Rows of the joint laws, over `plan.wide` (with the hidden variable, if there is doubt), with impossible
             cells at 0.
         """
-        pairs = self.sets.pair_sizes if self.plan.doubt else None
-        doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)
+        sets, pairs = self.sets, self.sets.pair_sizes if self.plan.doubt else None
+        doubt = Doubt(pairs, sets.triple_sizes, partial(sets.generator, more=stream), self.is_loose, sets.chosen)
         return with_zeros(fit_joint_law(self.plan, cells, families, drawn, doubt))
 
     def is_loose(self, triple: Scope) -> bool:
         """True if no table and no family contains a triple, and all its pairs are measured or doubted ("robust")."""
         inside = set(triple)
-        held = [*self.sets.tables, *self._family_sets]
+        held = [*self.sets.tables, *(frozenset(self.network.family(node)) for node in self.network.nodes)]
         known = all(frozenset(pair) in self.sets.pairs for pair in combinations(triple, 2))
         return (known or self.assume == "robust") and not any(scope.issuperset(inside) for scope in held)
-
-    @cached_property
-    def _family_sets(self) -> tuple[frozenset[str], ...]:
-        """Families of `network`, as sets, in the order of its nodes; kept after first use."""
-        return tuple(frozenset(self.network.family(node)) for node in self.network.nodes)

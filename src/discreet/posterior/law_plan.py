@@ -129,15 +129,10 @@ class LawPlan:
         more = (Variable(self.hidden, ("0", "1")),) if self.doubt else ()
         return Network((*self.network.variables, *more), self.tree.row_parents())
 
-    @cached_property
-    def _unread(self) -> tuple[frozenset[str], ...]:
-        """Sets that were left out, as frozensets; kept after first use."""
-        return tuple(map(frozenset, self.left_out))
-
     def reads(self, names: Iterable[str]) -> bool:
         """True if the law uses all joint measurements of some variables: no set left out contains two of them."""
         variables = frozenset(names)
-        return not any(len(variables & scope) > 1 for scope in self._unread)
+        return not any(len(variables.intersection(scope)) > 1 for scope in self.left_out)
 
 
 def _choose_sets(

@@ -15,7 +15,8 @@ reasons. The weights w have a Dirichlet prior with a sample size of one pair and
     r_P = y_P - n phi(network)  ~  Normal(0, g_P I + n Cov(phi) + n^2 t^2 D_P).
 
 Without such pairs w is that prior: half of its weight at no interaction, as for a correct network; half as found for
-pairs of real tables without an arc. Pairs that were chosen for their misfit count like those chosen at random.
+pairs of real tables without an arc. Of a network that was chosen from the records nobody claims that it is correct:
+w is then the second half alone. Pairs that were chosen for their misfit count like those chosen at random.
 
 Triples that tables contain carry no information on the others, because tables were chosen for their interactions. An
 interaction of a triple beyond its pairs has the same cause as the dependence of these: with a hidden variable whose
@@ -47,6 +48,12 @@ PAIR_PRIOR = (0.505, 0.035, 0.065, 0.11, 0.13, 0.11, 0.045)
 """Weights of these sizes for pairs that no table contains, before any was measured. Half: no interaction, as for a
 correct network. Half: partial correlations of all pairs without an arc in five real tables of more than 5,000
 records."""
+CHOSEN_PRIOR = (0.01, 0.07, 0.13, 0.22, 0.26, 0.22, 0.09)
+"""Weights of these sizes if the arcs were chosen from the records: those pairs alone, without the half of a correct
+network."""
+CHOSEN_GAIN = 2.0
+"""Factor of the sizes of such pairs in the joint law, whose fit to the families takes from them what goes through
+neighbours that were measured."""
 TRIPLE_SPREAD = 1.0
 """Standard deviation of the logarithm of a triple's size around the squared size of a pair."""
 PRIOR_WORTH_PAIRS = 1.0
@@ -58,21 +65,24 @@ MOST_LEARNED_CONTRASTS = 128
 """Largest number of contrasts of a pair from which sizes are learned."""
 
 
-def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
+def pair_weights(margins: Margins, laws: Mapping[Scope, Floats], *, chosen: bool = False) -> Floats:
     """Learn the weights of the sizes of pairs' interactions beyond the network, by EM from measured pairs.
 
     Pairs without contrasts (a variable of one state) or with more than MOST_LEARNED_CONTRASTS are ignored. The prior is
-    Dirichlet with mean PAIR_PRIOR and a sample size of PRIOR_WORTH_PAIRS pairs.
+    Dirichlet with a sample size of PRIOR_WORTH_PAIRS pairs.
 
     Args:
         margins: least squares with the interactions of the measured pairs and of their variables.
         laws: network's law of each measured pair given the tables of the first stage alone, shape `(*sizes, draws)`.
+        chosen: whether the network's arcs were chosen from the records, and the prior's mean is CHOSEN_PRIOR; else it
+            is PAIR_PRIOR.
 
     Returns:
-        Weights of INTERACTION_SIZES after EM_STEPS steps, shape (sizes,), sum 1; PAIR_PRIOR if no pair is left.
+        Weights of INTERACTION_SIZES after EM_STEPS steps, shape (sizes,), sum 1; the prior if no pair is left.
     """
     learnable = {pair: law for pair, law in laws.items() if _is_learnable(margins, pair)}
-    return _learn_weights(np.array(PAIR_PRIOR), np.array(list(compare_sizes(margins, learnable))))
+    prior = np.array(CHOSEN_PRIOR if chosen else PAIR_PRIOR)
+    return _learn_weights(prior, np.array(list(compare_sizes(margins, learnable))))
 
 
 def triple_weights(pairs: Floats) -> Floats:

@@ -360,6 +360,11 @@ class MeasuredSets:
         ratios = dict.fromkeys(sets, math.inf)
         return ratios | {pair: -float(logs[0]) for pair, logs in zip(pairs, compare_sizes(fitted, pairs), strict=True)}
 
+    @property
+    def chosen(self) -> bool:
+        """True if the network's arcs were chosen from the records: nobody claims the independences that it has."""
+        return getattr(self.evidence.network.learned, "what", None) == "arcs"
+
     @cached_property
     def pair_sizes(self) -> Floats:
         """Weights of the sizes of pairs' interactions beyond the network, shape (sizes,), from measured pairs; cached.
@@ -367,13 +372,13 @@ class MeasuredSets:
         They are learned by EM (`pair_weights`) from the pairs that a second stage measured, at most the first
         MOST_MEASURED_PAIRS. The network's law of a measured pair is the one given the tables of the first stage alone,
         in the first PAIR_DRAWS draws. Pairs that were chosen for their misfit count like those chosen at random.
-        Without measured pairs the weights are PAIR_PRIOR.
+        Without measured pairs the weights are PAIR_PRIOR, or CHOSEN_PRIOR if the arcs were chosen from the records.
         """
         pairs = measured_pairs(self.evidence)[:MOST_MEASURED_PAIRS]
         first = saturated(self.evidence.network, measured_sets(self.evidence, pairs=False))
         cells = projected(self.cells.of_draws(np.arange(min(PAIR_DRAWS, self.draws))), first)
         laws = {pair: Laws(cells).joint(pair) for pair in pairs}
-        return pair_weights(self.fit(pairs), laws)
+        return pair_weights(self.fit(pairs), laws, chosen=self.chosen)
 
     @cached_property
     def triple_sizes(self) -> Floats:
