@@ -248,9 +248,8 @@ def test_the_determinant_moves_by_what_is_paid_for_and_no_less(kind: str, norm: 
         if kind == "counts" and turn < 2:
             # Means are steepest where they end.
             theta[-1] = (math.log(12) - 1e-9) / made.constant
-        one = dc.designs.sum_gradients(dc.designs.read_rows(made, [corner], [targets(kind, 1, turn)[0]])).expansion(
-            theta
-        )[1]
+        added = dc.designs.read_rows(made, [corner], [targets(kind, 1, turn)[0]])
+        one = dc.designs.sum_gradients(added).expansion(theta)[2]
         rest = np.zeros_like(one) if others is None else dc.designs.sum_gradients(others).expansion(theta)[2]
         logs = [np.linalg.slogdet(part + convexity * np.eye(made.weights))[1] for part in (rest, rest + one)]
         assert -1e-9 <= logs[1] - logs[0] <= float(calibration.curvature) * (1 + 1e-9)
