@@ -132,7 +132,7 @@ def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation)
     gradients = dc.designs.sum_gradients(rows)
     first = gradients.signed() + round(2 * calibration.scale)
     found = mechanism.draw(gradients, dc.designs.Normal(over, 1.0), calibration, Script((first,)))
-    assert np.allclose(found.gradients[0] - (-gradients.slope(np.zeros(2))[0]), found.scale, rtol=1e-3)
+    assert np.allclose(found.gradients[0] - (-gradients.expansion(np.zeros(2))[1]), found.scale, rtol=1e-3)
     assert found.scale == calibration.scale / GRID_STEPS
     assert found.points[0].tolist() == [0, 0]
     moved = found.points[1] + 4 * found.gradients[1] / (10 * np.array([1 / 3, 1]))
@@ -321,7 +321,7 @@ def log_densities(over: dc.designs.Design, records: Any, scale: float, convexity
     """Of the ideal minimiser, apart from a constant: of b at `-Lambda w - g(w)`, times the determinant."""
     statistic = dc.designs.sum_gradients(rows_of(over, records))
     weights = WEIGHTS if over.size == 2 else np.concatenate([LINE, LINE / 9])[:, None]
-    slopes, curvatures = (np.array(part) for part in zip(*map(statistic.slope, weights), strict=True))
+    _, slopes, curvatures = (np.array(part) for part in zip(*map(statistic.expansion, weights), strict=True))
     # The nearest whole steps, halves up: exact, as is the product with a power of two.
     steps = (-convexity * weights - slopes) * 2.0**OBJECTIVE_BITS
     k = np.floor(steps) + (steps - np.floor(steps) >= 0.5)
@@ -389,7 +389,7 @@ def test_the_curvature_term_is_what_one_record_can_do_to_the_determinant() -> No
             theta = rng.normal(size=4) * rng.choice([0, 1])
             logs = []
             for part in (rest, [*rest, record]):
-                _, curvature = dc.designs.sum_gradients(rows_of(over, part)).slope(theta)
+                *_, curvature = dc.designs.sum_gradients(rows_of(over, part)).expansion(theta)
                 logs.append(np.linalg.slogdet(curvature + convexity * np.eye(4))[1])
             assert -1e-12 <= logs[1] - logs[0] <= float(calibration.curvature) * (1 + 1e-9)
             worst = max(worst, logs[1] - logs[0])

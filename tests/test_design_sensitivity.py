@@ -154,11 +154,11 @@ def test_gradients_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.Monke
         dc.designs.sum_gradients(dc.designs.read_rows(over, RNG(1).uniform(-1, 1, (100, 3)), states)),
         RNG(4).normal(size=4),
     )
-    whole, (slope, curvature), cost = private.at(theta), private.slope(theta), private.cost(theta)
+    whole, (cost, slope, curvature) = private.at(theta), private.expansion(theta)
     monkeypatch.setattr("discreet.designs.records.rows.BLOCK", 7)
     assert np.array_equal(private.at(theta), whole)
-    assert np.allclose(private.slope(theta)[0], slope, rtol=0, atol=1e-12)
-    assert np.allclose(private.slope(theta)[1], curvature) and math.isclose(private.cost(theta), cost)
+    assert np.allclose(private.expansion(theta)[1], slope, rtol=0, atol=1e-12)
+    assert np.allclose(private.expansion(theta)[2], curvature) and math.isclose(private.expansion(theta)[0], cost)
 
 
 def test_scores_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,11 +235,11 @@ def test_gradients_are_their_definition() -> None:
         exact += ((y == "yes") - 1 / (1 + math.exp(-(theta @ v)))) * v
     assert np.all(np.abs(found.at(theta) - GRID_STEPS * exact) <= 0.5 * len(records))
     assert found.signed().tolist() == [int(GRID_STEPS * (0.5 + 1 + 0.125)), int(GRID_STEPS * (-0.25 - 1)), GRID_STEPS]
-    slope, curvature = found.slope(theta)
+    _, slope, curvature = found.expansion(theta)
     assert np.allclose(slope, -exact, atol=1e-12)
-    ahead = [(found.slope(theta + 1e-5 * e)[0] - found.slope(theta - 1e-5 * e)[0]) / 2e-5 for e in np.eye(3)]
+    ahead = [(found.expansion(theta + 1e-5 * e)[1] - found.expansion(theta - 1e-5 * e)[1]) / 2e-5 for e in np.eye(3)]
     assert np.allclose(curvature, ahead, atol=1e-8)
-    rise = [(found.cost(theta + 1e-5 * e) - found.cost(theta - 1e-5 * e)) / 2e-5 for e in np.eye(3)]
+    rise = [(found.expansion(theta + 1e-5 * e)[0] - found.expansion(theta - 1e-5 * e)[0]) / 2e-5 for e in np.eye(3)]
     assert np.allclose(slope, rise, atol=1e-8)
 
 

@@ -244,7 +244,8 @@ def test_draws_go_to_arviz_and_through_a_file(tmp_path: Path) -> None:
     for node, array in cells.items():
         kept = read[node]
         assert kept.dims == ("chain", "draw", *(f"{name}=" for name in cells.network.family(node)))
-        assert np.array_equal(np.moveaxis(kept.values[0], 0, -1), array)
+        assert kept.sizes["chain"] == 4 and kept.sizes["draw"] == 50
+        assert np.array_equal(kept.stack(all=("draw", "chain")).values, array)
         for name in cells.network.family(node):
             assert tuple(kept.coords[f"{name}="].values) == cells.network.schema[name].states
     told = arviz.summary(read, round_to="none", kind="stats", hdi_prob=0.9)
@@ -256,7 +257,7 @@ def test_draws_go_to_arviz_and_through_a_file(tmp_path: Path) -> None:
     assert row["mean"] == pytest.approx(posterior.mean()["dysp"][codes], abs=ALIKE)
     assert row["sd"] == pytest.approx(np.std(drawn, ddof=1), abs=ALIKE)
     chosen = read["dysp"].sel({"either=": "no", "bronc=": "yes", "dysp=": "yes"})
-    assert np.array_equal(chosen.values[0], drawn)
+    assert np.array_equal(chosen.values.T.ravel(), drawn)
 
 
 def test_draws_come_back_from_arviz() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import sqlite3
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,10 @@ import pyarrow.parquet
 import pytest
 
 import discreet as dc
-from design_cases import CLASSES, NUMBER, design, numeric
+from design_cases import CLASSES, NUMBER, design, grouped, grouped_records, numeric, rows_of
 from discreet.designs.design import GRID_STEPS
 from discreet.designs.records import rows as reading
+from discreet.designs.records.executors import add_parts
 from discreet.records import sources as reading_sources
 
 FEATURES = (numeric("a", 0, 10), numeric("b"))
@@ -83,7 +86,7 @@ def test_every_source_gives_the_bits_of_arrays(
             one, other = dc.designs.sum_gradients(streamed), dc.designs.sum_gradients(held)
             assert np.array_equal(one.at(theta), other.at(theta))
             assert np.array_equal(one.signed(), other.signed())
-            assert np.array_equal(one.slope(theta)[0], other.slope(theta)[0])
+            assert np.array_equal(one.expansion(theta)[1], other.expansion(theta)[1])
 
 
 def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, streaming: None) -> None:
@@ -212,6 +215,45 @@ def test_products_of_a_whole_block_are_exact() -> None:
     n = reading.BLOCK + 5
     rows = dc.designs.read_rows(over, np.ones((n, 1)), np.full(n, 7.0))
     assert dc.designs.sum_moments(rows).values.tolist() == [n * GRID_STEPS**2] * len(over.moments)
+
+
+def in_parts(rows: dc.designs.Rows) -> dc.designs.Rows:
+    """The rows, summed as executors sum them: seven records at a time, by a function that was pickled."""
+
+    def spread(part: Any) -> Any:
+        part = pickle.loads(pickle.dumps(part))  # noqa: S301 its own
+        pieces = [slice(start, start + 7) for start in range(0, max(rows.records, 1), 7)]
+        return reduce(add_parts, [part(rows.coordinates[piece], rows.target[piece]) for piece in pieces])
+
+    return dataclasses.replace(rows, spread=spread)
+
+
+@pytest.mark.parametrize("records", [0, 1, 100])
+def test_sums_do_not_depend_on_where_their_parts_are_made(records: int) -> None:
+    """Of moments, gradients and curvature all integers are the same; floats differ by their rounding."""
+    of_numbers, of_classes = grouped(NUMBER), grouped(CLASSES)
+    drawn = (grouped_records() * 3)[:: len(grouped_records()) * 3 // max(records, 1)][:records]
+    classes = rows_of(of_classes, drawn)
+    numbers = rows_of(of_numbers, [(*record[:-1], at % 11 - 3.3) for at, record in enumerate(drawn)])
+    moments, apart = dc.designs.sum_moments(numbers), dc.designs.sum_moments(in_parts(numbers))
+    assert np.array_equal(moments.values, apart.values) and moments.records == apart.records == records
+    whole, gradients = dc.designs.sum_gradients(classes), dc.designs.sum_gradients(in_parts(classes))
+    theta = np.linspace(-1, 2, of_classes.weights)
+    for made in (
+        lambda each: each.at(theta),
+        lambda each: each.signed(),
+        lambda each: np.concatenate(each.curvature(theta)),
+    ):
+        assert np.array_equal(made(whole), made(gradients))
+    for first, second in zip(whole.expansion(theta), gradients.expansion(theta), strict=True):
+        assert np.abs(first - second).max() < 1e-12 * max(records, 1)
+
+
+def test_records_that_change_before_they_are_summed_elsewhere_are_noticed() -> None:
+    held = rows_of(design(1, NUMBER), [(0.5, 1), (0.25, 2)])
+    changed = dataclasses.replace(held, spread=lambda part: part(held.coordinates[:1], held.target[:1]))
+    with pytest.raises(dc.InputError, match="changed while they were read"):
+        dc.designs.sum_moments(changed)
 
 
 def faulty(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:

@@ -19,7 +19,10 @@ import pytest
 import cluster
 import discreet as dc
 import shell
+from discreet.designs.indicators import features_of
+from discreet.designs.records import executors
 from discreet.mechanisms import crossing
+from discreet.records import sources
 from discreet.records.sources import arrow_blocks
 from discreet.records.spark import open_spark
 from engines import on_cluster, on_parquet, on_spark, spark
@@ -131,6 +134,75 @@ def test_a_frame_of_spark_is_fitted_where_it_is(tmp_path: Path) -> None:
     schema = dc.Schema((dc.Variable("age", bounds=(0, 6)),))
     rows = dc.designs.read_rows(over, dc.read_records(frame, schema))
     assert np.array_equal(np.sort(rows.coordinates[:, 0]), np.sort(np.rint((np.arange(500) % 7 / 3 - 1) * 4096)))
+
+
+def in_spark_and_in_a_file(tmp_path: Path) -> tuple[Any, Path]:
+    """The same 500 records with a number, a state, a gap, and a number and a class to predict."""
+    path = tmp_path / "visits.parquet"
+    session = spark()._session
+    columns = ("id % 7 + id / 1000 AS age", "IF(id % 3 = 0, 'm', 'f') AS sex", "IF(id % 5 = 0, NULL, id % 11) AS score",
+               "id % 13 / 3 AS days", "IF(id % 7 > 3, 'y', 'n') AS ill")  # fmt: skip
+    frame = session.range(0, 500, 1, 5).selectExpr(*columns)
+    frame.toPandas().to_parquet(path)
+    return frame, path
+
+
+AGE, SEX = dc.Variable("age", bounds=(0, 7)), dc.Variable("sex", ("f", "m"))
+SCORE = dc.Variable("score", bounds=(0, 10), missing="none")
+COLUMNS = (AGE, SEX, SCORE)
+TARGETS = (dc.Variable("days", bounds=(0, 4)), dc.Variable("ill", ("n", "y")))
+
+
+def rows_over(source: Any, target: dc.Variable) -> dc.designs.Rows:
+    """Rows of the columns, of a source."""
+    over = dc.designs.Design(features_of(COLUMNS), target)
+    records = dc.read_records(source, dc.Schema((*COLUMNS, target)), missing="keep", out_of_bounds="clip")
+    return dc.designs.read_rows(over, records, columns=COLUMNS, target_column=target)
+
+
+def sums_over(source: Any) -> list[np.ndarray]:
+    """All sums of integers that mechanisms take of a design."""
+    gradients = dc.designs.sum_gradients(rows_over(source, TARGETS[1]))
+    theta = np.linspace(-1, 2, gradients.over.weights)
+    moments = dc.designs.sum_moments(rows_over(source, TARGETS[0])).values
+    return [moments, gradients.at(theta), gradients.signed(), *gradients.curvature(theta)]
+
+
+def test_executors_sum_the_integers_of_a_file_and_no_record_comes_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, path = in_spark_and_in_a_file(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "_read_batches", lambda *_: pytest.fail("records come here"))
+        there = sums_over(frame)
+    assert all(map(np.array_equal, there, sums_over(path)))
+    rows = rows_over(frame, TARGETS[1])
+    theta = np.linspace(-1, 2, rows.design.weights)
+    for one, other in zip(
+        *(dc.designs.sum_gradients(each).expansion(theta) for each in (rows, rows_over(path, TARGETS[1]))), strict=True
+    ):
+        assert np.abs(one - other).max() < 1e-9
+
+
+def without_package(*_: Any) -> Any:
+    """Fail as Python does on an executor that lacks the package."""
+    raise ModuleNotFoundError("No module named 'discreet'")
+
+
+def test_executors_without_the_package_leave_the_records_to_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, path = in_spark_and_in_a_file(tmp_path)
+    monkeypatch.setattr(executors, "_sum_partition", without_package)
+    with pytest.warns(UserWarning, match="executors could not run this package"):
+        there = sums_over(frame)
+    assert all(map(np.array_equal, there, sums_over(path)))
+
+
+def test_a_fault_on_an_executor_is_refused_by_its_column(tmp_path: Path) -> None:
+    frame, _ = in_spark_and_in_a_file(tmp_path)
+    with pytest.raises(dc.InputError, match="'days'"):
+        rows_over(frame.selectExpr("age", "sex", "score", "IF(days > 3.9, NULL, days) AS days", "ill"), TARGETS[0])
 
 
 def test_a_task_that_fails_leaves_no_record_on_the_screen() -> None:

@@ -71,7 +71,7 @@ def test_without_noise_intervals_are_the_usual_ones(kind: str, delta: object) ->
     release = released(rows, 300, 3, delta)
     statistic = dc.designs.sum_gradients(rows)
     exact = centred(minimiser(statistic, np.zeros(design.weights), 1e-6, 1e-9), design.outputs)
-    information = statistic.slope(exact)[1] * (20 if kind == "counts" else 1)
+    information = statistic.expansion(exact)[2] * (20 if kind == "counts" else 1)
     deviation = np.sqrt(np.diag(np.linalg.pinv(information, rcond=1e-9)))
     assert np.all(np.abs(quick_estimate(release) - exact) < 0.35 * deviation)
     found = dc.read(release, draws=4000, rng=RNG(4)).weights

@@ -109,7 +109,7 @@ def export(
         posterior = posterior_of(evidence, how, missing, stored)
         say_unmeasured(posterior)
         if kind == "arviz":
-            dc.tools.to_arviz(posterior).to_netcdf(output)
+            dc.tools.to_arviz(posterior, evidence).to_netcdf(output)
         else:
             bif = _tables_of_least_loss(evidence, posterior, loss or "absolute")
             _write(bif, kind, output, plain, replace)

@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ from discreet.privacy.ledger import Account
 from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts
 from discreet.releases.release import Release
-from discreet.util.arrays import Floats
+from discreet.util.arrays import Floats, Ints
 
 HISTOGRAM_CELLS = 32
 """Number of cells of a histogram, including the two outside the bounds."""
@@ -332,17 +333,20 @@ def _measure_noise(noise: Any) -> float:
 
 def _count_histograms(rows: Rows, network: Network) -> Counts:
     """Count the records in each cell of each column, privately."""
-    tables = {name: np.zeros(HISTOGRAM_CELLS, np.int64) for name in network.nodes}
     # A number at the upper bound is inside.
     edges = np.arange(1, HISTOGRAM_CELLS) * CELL_STEPS - GRID_STEPS
     edges[-1] += 1
-    for coordinates, target in rows.blocks():
-        columns = dict(zip(rows.design.names, coordinates.T, strict=False))
-        if rows.design.target is not None:
-            columns[rows.design.target.name] = target
-        for name, table in tables.items():
-            table += np.bincount(np.searchsorted(edges, columns[name], side="right"), minlength=HISTOGRAM_CELLS)
-    return Counts(Tables(network, tables), rows.policy)
+    names, target = rows.design.names, rows.design.target
+    at = [len(names) if target and name == target.name else names.index(name) for name in network.nodes]
+    (cells,) = rows.sum(partial(_count_cells, edges, at, len(names)))
+    return Counts(Tables(network, dict(zip(network.nodes, cells, strict=True))), rows.policy)
+
+
+def _count_cells(edges: Ints, at: Sequence[int], width: int, coordinates: Ints, target: Ints) -> tuple[Ints]:
+    """Count the records of a block in each cell of the columns at some positions; that of the target is the last."""
+    columns = [target if each == width else coordinates[:, each] for each in at]
+    cells = [np.searchsorted(edges, column, side="right") for column in columns]
+    return (np.array([np.bincount(column, minlength=len(edges) + 1) for column in cells]),)
 
 
 # ------------------------------------------------------------------------------------------- reading of the release

@@ -11,6 +11,9 @@ from discreet.errors import DiscreetError, InputError, listed, shown
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.releases.combined import Combined
+from discreet.releases.external_figures import External
+from discreet.releases.release import Release
 from discreet.util.arrays import Array
 from discreet.util.lazy_imports import lazy_import
 
@@ -18,6 +21,8 @@ arviz = lazy_import("arviz")
 
 SUM_TOLERANCE = 1.000001e-6
 """Largest distance of a row's sum from 1: other programs hold draws in single precision."""
+CHAINS = 4
+"""Chains of an export whose draws are independent."""
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"
 
 
@@ -48,12 +53,13 @@ def _convert(**groups: Any) -> Any:
     return from_dict(**groups)
 
 
-def to_arviz(posterior: PosteriorDraws) -> Any:
+def to_arviz(posterior: PosteriorDraws, source: Release | External | Combined | None = None) -> Any:
     """Convert the draws to an InferenceData of ArviZ, for its plots, summaries and diagnostics of chains.
 
     Args:
         posterior: posterior over a network; families that were not drawn yet are drawn and kept. Its number of chains
-            is that of its `mixing`, 1 if that is None.
+            is that of its `mixing`; independent draws are dealt out to four, so that diagnostics can compare them.
+        source: what it was drawn from, to be named in the attributes of the group: its id and what it promises.
 
     Returns:
         `arviz.InferenceData` with the group `posterior`: for each node a variable of probabilities with the dimensions
@@ -72,16 +78,26 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> exported = dc.tools.to_arviz(dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1)))
         >>> dict(exported.posterior["coin"].sizes)
-        {'chain': 1, 'draw': 100, 'coin=': 2}
+        {'chain': 4, 'draw': 25, 'coin=': 2}
     """
-    chains = 1 if posterior.mixing is None else posterior.mixing.chains
+    chains = min(CHAINS, posterior.draws) if posterior.mixing is None else posterior.mixing.chains
     network = posterior.network
     coords = {f"{variable.name}=": list(variable.states) for variable in network.schema}
     return _convert(
         posterior={node: _split_chains(posterior.probabilities[node], chains) for node in network.nodes},
         coords=coords,
         dims={node: [f"{name}=" for name in network.family(node)] for node in network.nodes},
+        posterior_attrs=_describe(posterior, source),
     )
+
+
+def _describe(posterior: PosteriorDraws, source: Release | External | Combined | None) -> dict[str, str]:
+    """Describe draws and what they are from."""
+    if source is None:
+        return {"method": posterior.method}
+    promises = (source.guarantee,) if isinstance(source, Release) else source.guarantees
+    promise = "; ".join(str(guarantee or "none") for guarantee in promises)
+    return {"method": posterior.method, "release": source.id, "guarantee": promise}
 
 
 def from_arviz(data: Any, network: Network) -> PosteriorDraws:
@@ -115,9 +131,8 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
         group = data.posterior
         variables = {node: group[node] for node in network.nodes if node in group.data_vars}
     except (AttributeError, TypeError):
-        raise InputError(
-            f"expected an InferenceData of ArviZ with a group posterior, got {type(data).__name__}"
-        ) from None
+        kind = type(data).__name__
+        raise InputError(f"expected an InferenceData of ArviZ with a group posterior, got {kind}") from None
     for node in network.nodes:
         if node not in variables:
             raise InputError(f"the posterior has no variable {shown(node)}; it needs one for each node")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, require, shown
 from discreet.interchange.bif_content import SIX_DIGITS, RowScaling, printed_numbers, scaled_table
 from discreet.model.network import Network
 from discreet.model.schema import Schema, Variable
@@ -56,10 +56,8 @@ def network_of_networkx(graph: Any, schema: Schema) -> Network:
     Raises:
         InputError: no simple directed graph, a node that is not in the schema, or a cycle.
     """
-    if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
-        raise InputError(
-            f"expected a networkx.DiGraph, got {type(graph).__name__}; arcs have a direction, and occur once"
-        )
+    alike = isinstance(graph, nx.DiGraph) and not graph.is_multigraph()
+    require(alike, f"expected a networkx.DiGraph, got {type(graph).__name__}; arcs have a direction, and occur once")
     for node in graph.nodes:
         if node not in schema:
             raise InputError(f"the graph has a node {shown(node)} that is no variable of the schema; declare it there")
@@ -69,8 +67,7 @@ def network_of_networkx(graph: Any, schema: Schema) -> Network:
 def networkx_of(network: Network) -> nx.DiGraph:
     """Make a graph: nodes in the schema's order, with their `states`; predecessors in the order of parents."""
     graph = nx.DiGraph()
-    for variable in network.variables:
-        graph.add_node(variable.name, states=variable.states)
+    graph.add_nodes_from((variable.name, {"states": variable.states}) for variable in network.variables)
     graph.add_edges_from(network.arcs)
     return graph
 
@@ -120,10 +117,9 @@ def pgmpy_of(network: Network, arrays: Arrays | None = None) -> Any:
     if arrays is not None:
         table = import_package("pgmpy.factors.discrete").TabularCPD
         for node, array in arrays.items():
-            family = (node, *parents[node])
             columns = np.asarray(array, float).reshape(-1, array.shape[-1]).T
             sizes = [len(states[parent]) for parent in parents[node]]
-            named = {name: states[name] for name in family}
+            named = {name: states[name] for name in (node, *parents[node])}
             model.add_cpds(table(node, len(states[node]), columns, list(parents[node]), sizes, state_names=named))
     return model
 
@@ -292,10 +288,8 @@ def _make_variable(name: object, states: Iterable[object], package: str) -> Vari
 def _find_positions(variable: Variable, states: Iterable[object], node: str, package: str) -> list[int]:
     """Find the position of each state of a variable in another package's list."""
     named = {str(state): position for position, state in enumerate(states)}
-    if set(named) != set(variable.states):
-        raise InputError(
-            f"the {package} table of {shown(node)} has other states of {shown(variable.name)} than that variable has"
-        )
+    refusal = f"the {package} table of {shown(node)} has other states of {shown(variable.name)} than that variable has"
+    require(set(named) == set(variable.states), refusal)
     return [named[state] for state in variable.states]
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
 
 from discreet.designs.design import GRID_STEPS, Design
+from discreet.designs.records.executors import Sums
 from discreet.designs.records.rows import Rows
 from discreet.designs.response import Response, response_of
 from discreet.noise.shapes import SHAPES, CurvaturePart
@@ -85,11 +87,8 @@ class Gradients:
         Returns:
             int64, shape `(size,)`, in steps of the grid.
         """
-        total = np.zeros(len(theta), np.int64)
-        for coordinates, target in self.rows.blocks():
-            p = self.response.means(_predict(coordinates, theta))[0]
-            total += np.rint((target - p)[:, None] * coordinates).astype(np.int64).sum(axis=0)
-        return total
+        (total,) = self.rows.sum(partial(_sum_rounded, self.response, theta))
+        return np.asarray(total)
 
     def signed(self) -> Ints:
         """Sum of `(2 y - 1) v` over the records: twice the gradient at weights of 0, without rounding.
@@ -97,11 +96,8 @@ class Gradients:
         Returns:
             int64, shape `(size,)`, in steps of the grid.
         """
-        total = np.zeros(self.over.size, np.int64)
-        for coordinates, target in self.rows.blocks():
-            # Integers below 2^53, so that floating point is exact: see `sum_moments`.
-            total += ((2.0 * target - 1) @ coordinates.astype(np.float64)).astype(np.int64)
-        return total
+        (total,) = self.rows.sum(_sum_signed)
+        return np.asarray(total)
 
     def expansion(self, theta: Floats, rest: Floats | None = None) -> tuple[float, Floats, Floats]:
         """The negative log-likelihood, its gradient and its curvature in one pass, in floating point.
@@ -124,44 +120,10 @@ class Gradients:
         step = 2.0 ** (math.ceil(math.log2(1 + float(np.abs(theta).sum()))) - 40)
         upper = np.rint(theta / step) * step
         lower = theta - upper if rest is None else (theta - upper) + rest
-        upper, lower, response = upper.reshape(outputs, size), lower.reshape(outputs, size), self.response
-        cost, slopes = 0.0, []
-        curvature = np.zeros((outputs, size, outputs, size))
-        for coordinates, target in self.rows.blocks():
-            for start in range(0, len(target), GRADIENT_PIECE):
-                v = np.multiply(
-                    coordinates[start : start + GRADIENT_PIECE].T, 1 / GRID_STEPS, order="C"
-                )  # exact: a power of two
-                y, high, low = response.observed(target[start : start + GRADIENT_PIECE]), upper @ v, lower @ v
-                if outputs > 1:
-                    # Only differences from the largest matter, and those of the upper parts are exact.
-                    first = high.argmax(axis=0)[None]
-                    high, low = (eta - np.take_along_axis(eta, first, axis=0) for eta in (high, low))
-                a = high + low
-                p = response.means(a)
-                cost += response.loss(a, y)
-                slopes.append(np.concatenate([(v * off).sum(axis=1) for off in p - y]))
-                if outputs == 1:
-                    half = v * np.sqrt(response.slopes(p)[0])
-                    curvature[0, :, 0] += half @ half.T  # a symmetric product halves the work
-                else:
-                    outer = (p[:, None] * v).reshape(len(theta), -1)
-                    curvature -= (outer @ outer.T).reshape(curvature.shape)
-                    for output, share in enumerate(p):
-                        curvature[output, :, output] += (v * share) @ v.T
+        part = partial(_expand_block, self.response, upper.reshape(outputs, size), lower.reshape(outputs, size))
+        cost, slopes, curvature = self.rows.sum(part)
         slope = [math.fsum(column) for column in zip(*slopes, strict=True)] or np.zeros(len(theta))
         return cost, np.asarray(slope), curvature.reshape(len(theta), len(theta))
-
-    def slope(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Gradient and curvature of the negative log-likelihood; see `expansion`.
-
-        Args:
-            theta: as of `expansion`.
-
-        Returns:
-            The second and third of `expansion`.
-        """
-        return self.expansion(theta)[1:]
 
     def curvature(self, theta: Floats) -> tuple[Ints, Ints, Ints]:
         """Sums of `q v_i v_j` at public weights; q is the slope of the means over its largest possible value.
@@ -178,35 +140,10 @@ class Gradients:
             features that a record can have both, upper triangle row by row), each of one pair after the other. At many
             points each has a row for every point.
         """
-        width, alone, response = len(self.over.features), list(self.over.alone), self.response
-        linear, pairs, points = self.over.intercept or bool(self.over.groups), len(response.pairs), theta.shape[:-1]
-        few = np.zeros((pairs, *points, 1 + width * linear + len(alone)), np.int64)
-        many = np.zeros((pairs, *points, width, width), np.int64)
-        for coordinates, _ in self.rows.blocks():
-            p, u = response.means(_predict(coordinates, theta)), coordinates[:, :width].astype(np.float64)
-            squares = 2 * u[:, alone] * u[:, alone] / GRID_STEPS - GRID_STEPS
-            factors = np.column_stack([np.full((len(u), 1), float(GRID_STEPS)), *([u] if linear else []), squares])
-            for pair, slope in enumerate(response.slopes(p)):
-                q = np.minimum(slope * (1 / response.steepest_pair), 1.0)
-                few[pair] += np.rint(q[..., None] * factors).astype(np.int64).sum(axis=-2)
-                for at, i in enumerate(alone):
-                    products = np.rint((q * u[:, i] / GRID_STEPS)[..., None] * u[:, alone[at + 1 :]])
-                    many[pair][..., i, alone[at + 1 :]] += products.astype(np.int64).sum(axis=-2)
-                if self.over.groups:
-                    _add_grouped(many[pair], self.over, q, u)
+        points = theta.shape[:-1]
+        few, many = self.rows.sum(partial(_sum_curvature, self.over, self.response, theta))
         rows = [np.moveaxis(sums, 0, -2) for sums in (few, many[..., *self.over.pairs])]
         return rows[0][..., 0], rows[0][..., 1:].reshape(*points, -1), rows[1].reshape(*points, -1)
-
-    def cost(self, theta: Floats) -> float:
-        """The negative log-likelihood; see `expansion`.
-
-        Args:
-            theta: as of `expansion`.
-
-        Returns:
-            The first of `expansion`, nats.
-        """
-        return self.expansion(theta)[0]
 
     def beginning(self) -> Gradients:
         """The records of the first block alone, to start a minimisation over all.
@@ -216,6 +153,75 @@ class Gradients:
         """
         block = next(self.rows.blocks())
         return Gradients(replace(self.rows, records=len(block[0]), read=lambda: iter([block])))
+
+
+def _sum_rounded(response: Response, theta: Floats, coordinates: Ints, target: Ints) -> tuple[Ints]:
+    """Sum the gradients of a block, each rounded by itself; see `Gradients.at`."""
+    p = response.means(_predict(coordinates, theta))[0]
+    return (np.rint((target - p)[:, None] * coordinates).astype(np.int64).sum(axis=0),)
+
+
+def _sum_signed(coordinates: Ints, target: Ints) -> tuple[Ints]:
+    """Sum `(2 y - 1) v` over a block: integers below 2^53, which floats hold; see `sum_moments`."""
+    return (((2.0 * target - 1) @ coordinates.astype(np.float64)).astype(np.int64),)
+
+
+def _expand_block(response: Response, upper: Floats, lower: Floats, coordinates: Ints, target: Ints) -> Sums:
+    """Compute cost, gradients of pieces, in a list, and curvature of a block; see `Gradients.expansion`.
+
+    Args:
+        response: of the design.
+        upper, lower: parts of the weights, shape (outputs, size).
+        coordinates, target: of the block.
+    """
+    outputs, size = upper.shape
+    cost, slopes = 0.0, list[Floats]()
+    curvature = np.zeros((outputs, size, outputs, size))
+    for start in range(0, len(target), GRADIENT_PIECE):
+        # Exact: a power of two.
+        v = np.multiply(coordinates[start : start + GRADIENT_PIECE].T, 1 / GRID_STEPS, order="C")
+        y, high, low = response.observed(target[start : start + GRADIENT_PIECE]), upper @ v, lower @ v
+        if outputs > 1:
+            # Only differences from the largest matter, and those of the upper parts are exact.
+            first = high.argmax(axis=0)[None]
+            high, low = (eta - np.take_along_axis(eta, first, axis=0) for eta in (high, low))
+        a = high + low
+        p = response.means(a)
+        cost += response.loss(a, y)
+        slopes.append(np.concatenate([(v * off).sum(axis=1) for off in p - y]))
+        if outputs == 1:
+            half = v * np.sqrt(response.slopes(p)[0])
+            curvature[0, :, 0] += half @ half.T  # a symmetric product halves the work
+        else:
+            outer = (p[:, None] * v).reshape(outputs * size, -1)
+            curvature -= (outer @ outer.T).reshape(curvature.shape)
+            for output, share in enumerate(p):
+                curvature[output, :, output] += (v * share) @ v.T
+    return cost, slopes, curvature
+
+
+def _sum_curvature(design: Design, response: Response, theta: Floats, coordinates: Ints, target: Ints) -> Sums:
+    """Sum the parts of a block's records, each rounded by itself; see `Gradients.curvature`.
+
+    Returns:
+        q and what is not known from products, shape (pairs of outputs, *points, sums); products of features, shape
+        (pairs of outputs, *points, features, features), above the diagonal alone.
+    """
+    width, alone = len(design.features), list(design.alone)
+    few, many = list[Ints](), np.zeros((len(response.pairs), *theta.shape[:-1], width, width), np.int64)
+    p, u = response.means(_predict(coordinates, theta)), coordinates[:, :width].astype(np.float64)
+    squares = 2 * u[:, alone] * u[:, alone] / GRID_STEPS - GRID_STEPS
+    linear = [u] if design.intercept or design.groups else []
+    factors = np.column_stack([np.full((len(u), 1), float(GRID_STEPS)), *linear, squares])
+    for pair, slope in enumerate(response.slopes(p)):
+        q = np.minimum(slope * (1 / response.steepest_pair), 1.0)
+        few.append(np.rint(q[..., None] * factors).astype(np.int64).sum(axis=-2))
+        for at, i in enumerate(alone):
+            products = np.rint((q * u[:, i] / GRID_STEPS)[..., None] * u[:, alone[at + 1 :]])
+            many[pair][..., i, alone[at + 1 :]] += products.astype(np.int64).sum(axis=-2)
+        if design.groups:
+            _add_grouped(many[pair], design, q, u)
+    return np.array(few), many
 
 
 def _add_grouped(many: Ints, design: Design, q: Floats, u: Floats) -> None:

@@ -7,6 +7,7 @@ lies in [0, 1], so a square is known twice as well as a product at the same nois
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -103,20 +104,20 @@ def sum_moments(rows: Rows) -> Moments:
     if design.predicts not in ("number", "nothing"):
         raise InputError("second moments need a numeric target that is no count, or none")
     pairs = design.moments  # refuses more than memory has room for
-    width = design.size + (design.target is not None)
-    total = np.zeros((width, width), np.int64)
-    for coordinates, target in rows.blocks():
-        # Whole numbers of at most GRID_STEPS = 2^12 in size: any sum of the products of a block of 2^16 records is one
-        # of at most 2^40, below 2^53, so floating point is exact in whatever order it adds, and much faster than
-        # integers.
-        block = np.empty((width, len(coordinates)))
-        block[: design.size] = coordinates.T
-        if design.target is not None:
-            block[-1] = target
-        total += (block @ block.T).astype(np.int64)
+    (total,) = rows.sum(partial(_multiply_pairs, design.target is not None))
     squares = np.diag(total).copy()
     np.fill_diagonal(total, 2 * squares - rows.records * GRID_STEPS**2)
     return Moments(design, np.array([total[pair] for pair in pairs], np.int64), rows.records, rows.policy)
+
+
+def _multiply_pairs(with_target: bool, coordinates: Ints, target: Ints) -> tuple[Ints]:
+    """Sum the products of all pairs of coordinates, and of the target if there is one, over the records of a block.
+
+    Whole numbers of at most GRID_STEPS = 2^12 in size: any sum of the products of a block of 2^16 records is one of at
+    most 2^40, below 2^53, so floating point is exact in whatever order it adds, and much faster than integers.
+    """
+    block = np.vstack([coordinates.T, *([target] if with_target else [])]).astype(np.float64)
+    return ((block @ block.T).astype(np.int64),)
 
 
 def moment_sensitivity(relation: Relation) -> int:

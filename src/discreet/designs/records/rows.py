@@ -7,10 +7,11 @@ summed; from here on all is integer arithmetic, and what one record can change i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from itertools import starmap
 from typing import Any, NoReturn, TypeVar
 
@@ -21,6 +22,7 @@ from scipy.sparse import issparse
 
 from discreet.designs.design import GRID_STEPS, Design
 from discreet.designs.indicators import first_state, gap_of
+from discreet.designs.records.executors import Sums, add_parts, list_columns, sum_on_executors
 from discreet.errors import InputError, listed, shown
 from discreet.model.schema import Schema, Variable
 from discreet.records.dates import column_number
@@ -49,6 +51,7 @@ GAP = 2.0**1000
 Steps = npt.NDArray[np.int16]
 Block = tuple[Ints, Ints]
 Held = tuple[Steps, Steps]
+Part = Callable[[Ints, Ints], Sums]
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 Made = TypeVar("Made")
 
@@ -64,6 +67,7 @@ class Rows:
         read: starts a pass over the records, `BLOCK` of them at a time: (coordinates, int64 of shape `(records,
             design.size)` in steps of the grid; target, int64 of shape `(records,)`: steps of the grid, counts, or codes
             of classes; without a target nothing).
+        spread: sums what a function makes of blocks where the table is; None where only passes of this process can.
 
     Raises:
         InputError: by a pass over them, if the table holds another number of records than when it was first read.
@@ -86,6 +90,7 @@ class Rows:
     records: int
     policy: RecordsPolicy
     read: Callable[[], Iterator[Block]]
+    spread: Callable[[Part], Sums] | None = None
 
     def __repr__(self) -> str:
         """Text without any value of the records."""
@@ -113,7 +118,31 @@ class Rows:
         for block in self.read():
             done += len(block[0])
             yield block
-        if done != self.records:
+        self._require_same(done)
+
+    def sum(self, part: Part) -> Sums:
+        """Sum what a function makes of each block: where the table is, if that can be.
+
+        Args:
+            part: from coordinates and target, as of `read`, to numbers, arrays and lists. It can be pickled, depends on
+                nothing that differs between machines, and is linear: a block's result is the sum of its records'.
+
+        Returns:
+            One entry for each of the function's: numbers and arrays are added, lists are joined.
+
+        Raises:
+            InputError: the table holds another number of records than when it was first read.
+        """
+        counted = partial(_count_part, part)
+        number, *sums = (
+            reduce(add_parts, starmap(counted, self.read())) if self.spread is None else self.spread(counted)
+        )
+        self._require_same(number)
+        return tuple(sums)
+
+    def _require_same(self, number: int) -> None:
+        """Refuse another number of records than the first pass found."""
+        if number != self.records:
             raise InputError("the records changed while they were read")
 
     @property
@@ -125,6 +154,11 @@ class Rows:
     def target(self) -> Ints:
         """Targets of all records at once, shape `(records,)`, in steps, counts or codes of classes."""
         return np.concatenate([target for _, target in self.blocks()])
+
+
+def _count_part(part: Part, coordinates: Ints, target: Ints) -> Sums:
+    """Put the number of records before what a function makes of a block."""
+    return (len(coordinates), *part(coordinates, target))
 
 
 def from_rows(make: Callable[[Rows], Made]) -> Callable[[Records | Rows, Design], Made]:
@@ -237,8 +271,7 @@ def _read_by_name(design: Design, frame: Any) -> Floats:
     columns = [numbers(records, variable).name(f"c{at}") for at, variable in enumerate(design.features)]
     blocks = list(arrow_blocks(records.table.select(*columns), BLOCK))
     _require_few(sum(map(len, blocks)))
-    names = [f"c{at}" for at in range(len(columns))]
-    return np.concatenate([np.column_stack([b[name].to_numpy().astype(np.float64) for name in names]) for b in blocks])
+    return np.concatenate([np.column_stack(list_columns(block)) for block in blocks])
 
 
 def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], target: Variable | None) -> Rows:
@@ -250,37 +283,98 @@ def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], 
                 f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
                 "states"
             )
-    clip, read_columns = records.policy.out_of_bounds == "clip", read_blocks(records, wanted, _size_blocks(design))
-    width, positions = len(columns), _order_states(design, target)
-
-    def gridded(values: list[Floats]) -> Held:
-        coordinates = _put_on_grid(design, _make_indicators(design, columns, values[:width]))
-        last = np.empty(0) if design.target is None else values[width]
-        numeric = design.target is not None and design.target.numeric
-        codes = _read_target(design, last) if numeric else positions[last.astype(np.intp)]
-        return coordinates, _freeze(codes.astype(np.int16))
+    clip = records.policy.out_of_bounds == "clip"
+    gridding = _Gridding(design, tuple(columns), tuple(wanted), _order_states(design, target), clip)
+    read_columns = read_blocks(records, wanted, _size_blocks(design))
 
     def read() -> Iterator[Block]:
-        for values in read_columns():
-            if any(_is_invalid(column, variable, clip) for column, variable in zip(values, wanted, strict=True)):
-                raise InputError("the records changed while they were read")
-            yield _widen(*gridded(values))
+        return map(gridding.block, read_columns())
 
-    held, room, number, faults = list[Held](), HELD_BYTES, 0, dict[str, None]()
+    if (looked := _look_there(_choose_columns(records, wanted), gridding)) is not None:
+        number, faults, spread = looked
+        _require_valid(wanted, faults, records)
+        return Rows(design, _require_few(number), records.policy, read, spread)
+    held, room, number, faults = list[Held](), HELD_BYTES, 0, np.zeros(len(wanted), np.int64)
     for values in read_columns():
-        number += len(values[0])
-        pairs = zip(values, wanted, strict=True)
-        faults |= dict.fromkeys(variable.name for column, variable in pairs if _is_invalid(column, variable, clip))
-        room -= len(values[0]) * (design.size + 1) * STEP_BYTES
-        if room < 0 or faults:
+        count, faulty = gridding.look(values)
+        number, faults, room = number + count, faults + faulty, room - count * (design.size + 1) * STEP_BYTES
+        if room < 0 or faults.any():
             held.clear()
-            if design.groups and not faults:
-                _require_groups(design, _make_indicators(design, columns, values[:width]))
         else:
-            held.append(gridded(values))
-    refuse_faulty(faults, records)
-    _require_few(number)
-    return Rows(design, number, records.policy, read if room < 0 else partial(starmap, _widen, held))
+            held.append(gridding.grid(values))
+    _require_valid(wanted, faults, records)
+    return Rows(design, _require_few(number), records.policy, read if room < 0 else partial(starmap, _widen, held))
+
+
+def _require_valid(wanted: Iterable[Variable], faults: Ints, records: Records) -> None:
+    """Refuse columns with invalid values."""
+    refuse_faulty([variable.name for variable, faulty in zip(wanted, faults, strict=True) if faulty], records)
+
+
+def _look_there(chosen: ir.Table, gridding: _Gridding) -> tuple[int, Ints, Callable[[Part], Sums]] | None:
+    """Count records and faults where the table is, and find how sums are made there; None where they cannot be."""
+    if chosen.get_backend().name != "pyspark":
+        return None
+    try:
+        number, faults = sum_on_executors(chosen, gridding.look)
+    except InputError:
+        warnings.warn(
+            "Spark's executors could not run this package, so the records of a design come to this process; install "
+            "it where the executors are",
+            stacklevel=2,
+        )
+        return None
+    return number, faults, lambda part: sum_on_executors(chosen, partial(gridding.part, part))
+
+
+@dataclass(frozen=True)
+class _Gridding:
+    """How numbers and codes of a table's columns become rows; public, and the same on every machine.
+
+    Args:
+        design: public.
+        columns: that its features stand for.
+        wanted: these and the target's.
+        positions: in the design, of the states of the target's column.
+        clip: whether numbers out of bounds are clipped.
+    """
+
+    design: Design
+    columns: tuple[Variable, ...]
+    wanted: tuple[Variable, ...]
+    positions: Positions
+    clip: bool
+
+    def look(self, values: list[Floats]) -> tuple[int, Ints]:
+        """Count the records of a block, and find the columns with invalid values: 1 for each of these."""
+        pairs = zip(values, self.wanted, strict=True)
+        faults = np.array([_is_invalid(column, variable, self.clip) for column, variable in pairs], np.int64)
+        if self.design.groups and not faults.any():
+            _require_groups(self.design, _make_indicators(self.design, self.columns, values[: len(self.columns)]))
+        return len(values[0]), faults
+
+    def grid(self, values: list[Floats]) -> Held:
+        """Round a block of valid values to the grid."""
+        design, width = self.design, len(self.columns)
+        coordinates = _put_on_grid(design, _make_indicators(design, self.columns, values[:width]))
+        last = np.empty(0) if design.target is None else values[width]
+        numeric = design.target is not None and design.target.numeric
+        codes = _read_target(design, last) if numeric else self.positions[last.astype(np.intp)]
+        return coordinates, _freeze(codes.astype(np.int16))
+
+    def block(self, values: list[Floats]) -> Block:
+        """Make a block of a later pass.
+
+        Raises:
+            InputError: a value is invalid that was not.
+        """
+        if self.look(values)[1].any():
+            raise InputError("the records changed while they were read")
+        return _widen(*self.grid(values))
+
+    def part(self, part: Part, values: list[Floats]) -> Sums:
+        """Compute what a function makes of a block."""
+        return part(*self.block(values))
 
 
 def _size_blocks(design: Design) -> int:
@@ -303,15 +397,10 @@ def read_blocks(records: Records, wanted: Schema, step: int) -> Callable[[], Ite
     local_pass = None
     if records.unit is None and records.local is not None and not any(map(gap_of, wanted)):
         local_pass = local_columns(records.local, records.table, tuple(wanted), records.policy)
-    counted = kept(records, map(_coded, wanted))
-    names = [f"c{at}" for at in range(len(wanted))]
-    chosen = counted.table.select(
-        **{name: _read_column(counted, variable) for name, variable in zip(names, wanted, strict=True)}
-    )
+    chosen = _choose_columns(records, wanted)
 
     def by_engine() -> Iterator[list[Floats]]:
-        for block in arrow_blocks(chosen, step):
-            yield [np.asarray(block[name].to_numpy(), np.float64) for name in names]
+        return map(list_columns, arrow_blocks(chosen, step))
 
     def by_hand(read: Callable[[], Iterator[list[Floats]]]) -> Iterator[list[Floats]]:
         nothing = True
@@ -320,9 +409,15 @@ def read_blocks(records: Records, wanted: Schema, step: int) -> Callable[[], Ite
                 nothing = False
                 yield [column[start : start + step] for column in values]
         if nothing:
-            yield [np.empty(0) for _ in names]
+            yield [np.empty(0) for _ in wanted]
 
     return by_engine if local_pass is None else partial(by_hand, local_pass)
+
+
+def _choose_columns(records: Records, wanted: Iterable[Variable]) -> ir.Table:
+    """Write the table of the numbers and codes of columns, over the records that count."""
+    counted = kept(records, map(_coded, wanted))
+    return counted.table.select(**{f"c{at}": _read_column(counted, variable) for at, variable in enumerate(wanted)})
 
 
 def _coded(variable: Variable) -> Variable:
@@ -393,10 +488,11 @@ def _is_invalid(column: Floats, variable: Variable, clip: bool) -> bool:
     return not np.all((inside == (inside if clip else column)) & whole)
 
 
-def _require_few(records: int) -> None:
-    """Refuse more records than exact sums allow."""
+def _require_few(records: int) -> int:
+    """Refuse more records than exact sums allow; return their number."""
     if records > RECORDS_LIMIT:
         raise InputError(f"a design takes at most {RECORDS_LIMIT:,} records")
+    return records
 
 
 def _require_groups(design: Design, table: Floats) -> None:
