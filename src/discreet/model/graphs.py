@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
-from discreet.errors import InputError
+from discreet.errors import require
 from discreet.model.arcs import topological_order
 from discreet.model.schema import Schema
 from discreet.util.lazy_imports import lazy_import
@@ -283,7 +283,7 @@ class Graph(ABC):
         Raises:
             InputError: the limit is not a positive number.
         """
-        _require_room(limit)
+        require(limit > 0, f"a cover set needs a positive limit of cells, got {limit}")
         named = [self.family(name) for name in self.maximal_families] if wanted is None else wanted
         sets: list[set[str]] = []
         for names in map(set, sorted(named, key=lambda names: -self.cells(names))):
@@ -333,9 +333,3 @@ def requisite(graph: Graph, targets: Sequence[str], evidence: Iterable[str]) -> 
             # The unobserved members of a family are connected.
             left.extend(member for node in members[name] for member in families[node])
     return graph.ordered(node for node, family in families.items() if not reached.isdisjoint(family))
-
-
-def _require_room(limit: int) -> None:
-    """Refuse a limit that no table fits."""
-    if not limit > 0:
-        raise InputError(f"a cover set needs a positive limit of cells, got {limit}")

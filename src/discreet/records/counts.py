@@ -54,16 +54,7 @@ from discreet.util.progress import under_way
 # A column of identifiers would make millions of groups: each set of variables has its own limit, at which the engine
 # stops, so that they never reach this process.
 
-AT_ONCE = (
-    "athena",
-    "bigquery",
-    "clickhouse",
-    "mssql",
-    "mysql",
-    "postgres",
-    "snowflake",
-    "trino",
-)
+AT_ONCE = ("athena", "bigquery", "clickhouse", "mssql", "mysql", "postgres", "snowflake", "trino")
 """Engines that count all sets in one request: others may write between two requests."""
 STACKED = ("databricks", "pyspark")
 """Engines that count all sets in one pass, which writes each record once for each set: a group-by costs seconds."""
