@@ -30,7 +30,7 @@ PACKS = {
     "questions": 1_310,
     "latent": 870,
     "accuracy": 490,
-    "designs": 3_430,
+    "designs": 3_510,
     "research": 5_540,
     "evidence": 1_420,
     "server": 3_820,

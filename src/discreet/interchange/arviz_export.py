@@ -95,8 +95,7 @@ def _describe(posterior: PosteriorDraws, source: Release | External | Combined |
     """Describe draws and what they are from."""
     if source is None:
         return {"method": posterior.method}
-    promises = (source.guarantee,) if isinstance(source, Release) else source.guarantees
-    promise = "; ".join(str(guarantee or "none") for guarantee in promises)
+    promise = "; ".join(str(guarantee or "none") for guarantee in source.guarantees)
     return {"method": posterior.method, "release": source.id, "guarantee": promise}
 
 
