@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import discreet as dc
 from design_cases import promise
@@ -27,13 +28,15 @@ def released() -> tuple[dc.Release, float]:
     return release, float(codes["d"][a == 3].mean())
 
 
+@pytest.mark.costly("An answer that leaves its table by a fraction of its deviation shows in thousands of draws.")
 def test_a_strong_effect_is_answered_as_its_table_says() -> None:
-    """718 records: the answer is within a tenth of sampling's deviation of .013, and no noise is in it.
+    """718 records: the answer is .21 deviations of sampling below the share, as rows of 18 records lean on others.
 
-    The share of noise is a correlation of draws: within four standard errors of none.
+    A deviation is .013, and its mean has an error of .016 of that (4,000 draws, which differ between processors): it
+    passes .3 with a chance below 1e-7. The share of noise is a correlation of draws: within four standard errors of none.
     """
     release, share = released()
-    (row,) = dc.noise_aware(release, rng=1).answer("P(d=d1 | a=a3)").rows
+    (row,) = dc.noise_aware(release, rng=1, draws=4000).answer("P(d=d1 | a=a3)").rows
     assert row["lower"] <= share <= row["upper"]
-    assert abs(row["mean"] - share) < 0.2 * (row["upper"] - row["lower"]) / 4
+    assert abs(row["mean"] - share) < 0.3 * (row["upper"] - row["lower"]) / 4
     assert row["noise"] < 4 * row["noise_error"]

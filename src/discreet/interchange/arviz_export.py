@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -58,7 +59,8 @@ def to_arviz(posterior: PosteriorDraws, source: Release | External | Combined | 
 
     Args:
         posterior: posterior over a network; families that were not drawn yet are drawn and kept. Its number of chains
-            is that of its `mixing`; independent draws are dealt out to four, so that diagnostics can compare them.
+            is that of its `mixing`; independent draws are dealt out to four, so that diagnostics can compare
+            them, or to two, or one, if four do not divide their number.
         source: what it was drawn from, to be named in the attributes of the group: its id and what it promises.
 
     Returns:
@@ -80,7 +82,7 @@ def to_arviz(posterior: PosteriorDraws, source: Release | External | Combined | 
         >>> dict(exported.posterior["coin"].sizes)
         {'chain': 4, 'draw': 25, 'coin=': 2}
     """
-    chains = min(CHAINS, posterior.draws) if posterior.mixing is None else posterior.mixing.chains
+    chains = math.gcd(CHAINS, posterior.draws) if posterior.mixing is None else posterior.mixing.chains
     network = posterior.network
     coords = {f"{variable.name}=": list(variable.states) for variable in network.schema}
     return _convert(
