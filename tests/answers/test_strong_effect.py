@@ -32,8 +32,9 @@ def released() -> tuple[dc.Release, float]:
 def test_a_strong_effect_is_answered_as_its_table_says() -> None:
     """718 records: the answer is .21 deviations of sampling below the share, as rows of 18 records lean on others.
 
-    A deviation is .013, and its mean has an error of .016 of that (4,000 draws, which differ between processors): it
-    passes .3 with a chance below 1e-7. The share of noise is a correlation of draws: within four standard errors of none.
+    A deviation is .013, and its mean has an error of .016 of that (4,000 draws, which differ between processors), so
+    that it passes .3 with a chance below 1e-7. The share of noise is a correlation of draws: within four standard
+    errors of none.
     """
     release, share = released()
     (row,) = dc.noise_aware(release, rng=1, draws=4000).answer("P(d=d1 | a=a3)").rows
