@@ -207,8 +207,10 @@ def decide(
     )
     ess = effective_draws(drawn, values)
     regret = (high - low) * min(1, response_error(ess, len(responses), queries, failure))
-    best, new = responses[int(best_response(means))], drawn is not posterior
-    return Decision(best, rows, level=level, regret=regret, failure=failure, fresh=new, effective=ess)
+    best = responses[int(best_response(means))]
+    return Decision(
+        best, rows, level=level, regret=regret, failure=failure, fresh=drawn is not posterior, effective=ess
+    )
 
 
 def _find_utilities(

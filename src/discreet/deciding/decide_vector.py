@@ -31,7 +31,7 @@ from discreet.deciding.decision_draws import BOUND, LossBound, check_bounds, eff
 from discreet.deciding.draw_bounds import vector_error
 from discreet.deciding.number_losses import Band
 from discreet.display.renderers import IntervalTable
-from discreet.errors import InputError, printable
+from discreet.errors import InputError, printable, require, shown
 from discreet.model.network import Network
 from discreet.model.query_grammar import NumberQuery, Probability, asked_cells, parse_query
 from discreet.model.tables import Tables
@@ -254,11 +254,16 @@ class _VectorQuery:
 
 
 def _read_quantities(network: Network, quantities: VectorPart | Sequence[VectorPart]) -> list[_VectorQuery]:
-    """Read the parts of a vector; refuse an empty list."""
+    """Read the parts of a vector; refuse an empty list, and more than ROW_LIMIT numbers."""
     listed = [quantities] if isinstance(quantities, str) or callable(quantities) else list(quantities)
     if not listed:
         raise InputError("a vector needs at least one query, such as P(lung | smoke=yes)")
-    return [_read_quantity(network, part, number) for number, part in enumerate(listed, 1)]
+    parts, numbers = list[_VectorQuery](), 0
+    for position, part in enumerate(listed, 1):
+        parts.append(_read_quantity(network, part, position))
+        numbers += len(parts[-1].names)
+        require(numbers <= ROW_LIMIT, f"a vector has at most {ROW_LIMIT:,} numbers; ask for fewer at once")
+    return parts
 
 
 def _read_quantity(network: Network, part: VectorPart, number: int) -> _VectorQuery:
@@ -275,6 +280,7 @@ def _read_quantity(network: Network, part: VectorPart, number: int) -> _VectorQu
             )
         return _VectorQuery(query, (str(query),), low, high)
     sizes = [schema[name].size for name, _ in query.targets]
+    require(math.prod(sizes) <= ROW_LIMIT, f"{shown(part)} has more than {ROW_LIMIT:,} states; ask for fewer variables")
     codes = np.transpose(np.unravel_index(asked_cells(query, schema), sizes)).tolist()
     names = [
         tuple((name, schema[name].states[code]) for (name, _), code in zip(query.targets, row, strict=True))
