@@ -237,8 +237,8 @@ def ask_prediction(reading: ServedPosterior, request: PredictRequest) -> Questio
 def _ask_expectation(reading: ServedPosterior, request: PredictRequest) -> Question:
     """Ask for a regression's expected values for records."""
     design: Any = reading.version.evidence.one_release.over
-    own = None if design.target is None else design.target.name
-    require(request.target in (None, own), "a regression has its own target: leave it out")
+    target = None if design.target is None else design.target.name
+    require(request.target in (None, target), "a regression has its own target: leave it out")
     require(request.missing is None, "missing is for releases of a network: leave it out")
 
     @cache
@@ -278,8 +278,8 @@ def ask_decision(reading: ServedPosterior, request: DecisionRequest) -> Question
     """Find the response with the largest expected payoff, or the number or vector with the least expected loss."""
     posterior, payoffs = reading.posterior(request.missing), request.payoffs or {}
     network, parts = posterior.network, request.quantities
-    given = [request.query is not None, request.quantity is not None, parts is not None]
-    is_one = sum(given) == 1 and given[0] == (request.payoffs is not None)
+    fields = [request.query is not None, request.quantity is not None, parts is not None]
+    is_one = sum(fields) == 1 and fields[0] == (request.payoffs is not None)
     require(is_one, "give a query with its payoffs, a quantity, or quantities")
     how: Any = {"level": request.level, "failure": request.failure, "queries": request.queries, "fresh": False}
     make: Callable[[], Decision[str] | NumberDecision | VectorDecision]
