@@ -145,9 +145,11 @@ def test_plans_of_all_mechanisms_near_the_sampling_error_as_epsilon_grows(run: S
 
 @cache
 def coin_release() -> dc.Release:
-    """Twelve flips, a public number, with noise in both cells."""
+    """Twelve flips, a public number, with noise in both cells: 13 and 1, so that a wider law would be seen."""
     coin = network_of({"x": 2})
-    return simulated(dc.Tables(coin, {"x": [0.75, 0.25]}), 12, promise(), np.random.default_rng(5))
+    made = simulated(dc.Tables(coin, {"x": [0.75, 0.25]}), 12, promise("0.5"), np.random.default_rng(0))
+    assert made.payload.measurements[0].values.tolist() == [13, 1]
+    return made
 
 
 def test_the_posterior_of_a_coin_is_that_of_all_counts(run: Shell) -> None:
