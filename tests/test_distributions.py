@@ -33,7 +33,7 @@ def corners(svg: str) -> list[list[tuple[float, float]]]:
 def test_the_band_of_each_leaf_holds_the_share_of_the_population() -> None:
     """Of 48 releases intervals of 95 % hold 90 to 99 % of the shares.
 
-    They hold 91.0 +- .4 %, a few points too few: a smooth prior is taken for leaves. Seeds are fixed, and between
+    They hold 91.0 +- .4 %, four points too few, for a reason not found yet. Seeds are fixed, and between
     processors draws alone differ, by .2 points.
     """
     populated = dc.tools.simulate_records(TRUTH, 2_000_000, rng=0)
