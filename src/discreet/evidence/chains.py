@@ -439,7 +439,7 @@ def draw_jointly(
     limit = (most_updates if COMPILED else most_updates / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
     kept_draws = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
     of_tables = not _list_scores(evidence.parts) and not _list_drawn_rows(evidence.parts)
-    # Kinds together have no readable reader.
+    # Several kinds together have no other reader.
     readable = of_tables or len(evidence.parts) == 1
     advice = "use another method" if readable else "combine fewer kinds of releases, or read the releases by themselves"
     if (least := WARM_UP_SWEEPS + kept_draws) > limit and not of_tables:
