@@ -107,6 +107,11 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "number-interval": lambda posterior: dc.decisions.decide_number(
         posterior, "P(smoke=yes)", "interval:0.8", queries=2, level=0.5, fresh=False
     ),
+    "vector": lambda posterior: dc.decisions.decide_vector(
+        posterior, ["P(area, smoke=yes)", "P(smoke=yes | area=west)", "E(age)"], level=0.8, queries=3, fresh=False
+    ),
+    "vector-of-one": lambda posterior: dc.decisions.decide_vector(posterior, "P(area)", failure=0.01, fresh=False),
+    "vector-shown": lambda posterior: dc.decisions.decide_vector(posterior, "P(area)", fresh=False).summary(),
     "responder": lambda posterior: dc.decisions.Responder(
         dataclasses.replace(posterior, source=None) if hasattr(posterior, "source") else posterior,
         quantities=["P(smoke=yes)"],
@@ -225,6 +230,9 @@ WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
     "response": (lambda one: dc.decide(one, UTILITY, ["pray"], bounds=(-5, 5)), "no payoffs are given"),
     "quantity": (lambda one: dc.decisions.decide_number(one, "P(smoke)", "squared"), "one probability"),
     "loss": (lambda one: dc.decisions.decide_number(one, "P(smoke=yes)", "cubed"), "a loss is squared"),
+    "vector": (lambda one: dc.decisions.decide_vector(one, []), "at least one query"),
+    "vector-of-states": (lambda one: dc.decisions.decide_vector(one, ["P(area)", "MAP(smoke)"]), "one probability"),
+    "vector-level": (lambda one: dc.decisions.decide_vector(one, "P(area)", level=2), "between 0 and 1"),
     "sets": (lambda one: dc.sample(one, 10, sets=101), "a draw of its own"),
     "seed": (lambda one: dc.sample(one, 10, rng=-1), "rng is a seed"),
 }
@@ -242,6 +250,8 @@ def test_what_is_refused_here_is_refused_there(mistake: str, here: Any, there: A
 ELSEWHERE: dict[str, tuple[Callable[[Any], object], str]] = {
     "utility": (lambda one: dc.decide(one, lambda cells, response: cells, ["a"]), "cannot be sent to a server"),
     "quantity": (lambda one: dc.decisions.decide_number(one, lambda cells: cells, "squared"), "cannot be sent"),
+    "vector": (lambda one: dc.decisions.decide_vector(one, ["P(smoke)", len]), "cannot be sent"),
+    "vector-function": (lambda one: dc.decisions.decide_vector(one, lambda cells: cells), "cannot be sent"),
     "generator": (lambda one: dc.sample(one, 10, rng=np.random.default_rng(1)), "give a seed"),
     "block": (lambda one: dc.sample(one, 10, block=5), "leave out block"),
     "probabilities": (lambda one: one.probabilities, r"draws of 'visits' are at http"),
@@ -661,7 +671,8 @@ def test_an_answer_to_another_question_is_none(here: Any, there: Any, server: Se
     number = said("decide", quantity="P(smoke=yes)", loss="squared")
     predicted = said("predict", records=[{"smoke": "yes"}], target="area")
     regressed = server.ask(f"/releases/{there.id}/regress?target=smoke&on=age&draws=true").body
-    decide = dc.decisions.decide_number
+    vector = said("decide", quantities=["P(smoke)"])
+    decide, decide_vector = dc.decisions.decide_number, dc.decisions.decide_vector
     for body, ask in (
         (query, lambda one: one.answer("P(smoke)")),
         (query, lambda one: one.answer("P(area)", level=0.9)),
@@ -671,6 +682,7 @@ def test_an_answer_to_another_question_is_none(here: Any, there: Any, server: Se
         (regressed, lambda one: dc.regress(one, "smoke", ["area"])),
         (number, lambda one: decide(one, "P(smoke=no)", "squared", fresh=False)),
         (number, lambda one: decide(one, "P(smoke=yes)", "absolute", fresh=False)),
+        (vector, lambda one: decide_vector(one, ["P(area)"], fresh=False)),
     ):
         with pretended([HELLO, (200, JSON, body)]) as (url, _):
             one = far(url)

@@ -114,6 +114,9 @@ def test_decisions_are_those_of_the_command_line(local: Local, run: Shell) -> No
         got = local.ask("/releases/r/decide", {"quantity": QUERIES[3], "loss": loss, "level": 0.9}).json()
         asked = f"decide r.draws --quantity '{QUERIES[3]}' --loss {loss} --level 0.9"
         assert [got] == run.json(asked)["decisions"]
+    got = local.ask("/releases/r/decide", {"quantities": [QUERIES[0], QUERIES[3]]}).json()
+    asked = f"decide r.draws --quantity '{QUERIES[0]}' --quantity '{QUERIES[3]}' --together"
+    assert [got] == run.json(asked)["decisions"] and got["kind"] == "vector"
 
 
 def test_explanations_fits_and_regressions_are_those_of_the_command_line(local: Local, run: Shell) -> None:

@@ -82,7 +82,8 @@ CALLS: dict[str, list[dict[str, Any]]] = {
                    {"q": ["P(b, c)"], "assume": "robust"}, {"q": ["P(c)"], "format": "csv"}],
     "predict": [{"records": [{"a": "yes"}, {}], "target": "c"}, {"records": {"a": ["no", None]}, "target": "b"}],
     "decide": [{"query": "P(c)", "payoffs": {"go": {"no": 0, "yes": 1}}, "bounds": [0, 2]},
-               *({"quantity": "P(c=yes)", "loss": loss} for loss in ("squared", "absolute", "interval:0.9"))],
+               *({"quantity": "P(c=yes)", "loss": loss} for loss in ("squared", "absolute", "interval:0.9")),
+               {"quantities": ["P(c, b)", "P(a=yes | c=no)"]}],
     "regress": [{"target": "c", "on": ["a", "b"], "kind": kind, "draws": True} for kind in ("linear", "logistic")]
     + [{"target": "c", "on": ["a"], "format": "csv"}],
     "synthetic": [{"n": 3, "format": form} for form in ("csv", "parquet", "arrow")],
@@ -167,7 +168,7 @@ TYPES = {
     "releases": "ReleasesReply", "healthz": "HealthReply", "metrics": "str", "document": "ReleaseDocument",
     "fit": "FitReply", "explain": "Explanation", "marginals": "AnswersReply", "post_marginals": "AnswersReply",
     "query": "AnswersReply", "post_query": "AnswersReply", "predict": "PredictReply", "regress": "RegressReply",
-    "synthetic": "File", "report": "str", "decide": "ResponseReply NumberReply",
+    "synthetic": "File", "report": "str", "decide": "ResponseReply NumberReply VectorReply",
 }  # fmt: skip
 """What a generated client makes of the answer of each operation."""
 

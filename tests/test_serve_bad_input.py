@@ -74,7 +74,14 @@ def test_what_cannot_be_asked_in_an_address(local: Local, known: bytes, path: st
 
 
 @every("operation, body, words", [
-    ("decide", {}, "give a query with its payoffs, or a quantity"), ("decide", [], "a JSON object"),
+    ("decide", {}, "give a query with its payoffs, a quantity, or quantities"), ("decide", [], "a JSON object"),
+    ("decide", {"quantities": []}, "at least one query"), ("decide", {"quantities": ["MAP(c)"]}, "one probability"),
+    ("decide", {"quantities": ["P(c)"], "loss": "absolute"}, "neither a loss nor bounds"),
+    ("decide", {"quantities": ["P(c)"], "bounds": [0, 2]}, "neither a loss nor bounds"),
+    ("decide", {"quantities": ["P(c)"], "quantity": "P(c=no)"}, "a quantity, or quantities"),
+    ("decide", {"quantities": ["P(c)"], "payoffs": {"a": {"no": 1, "yes": 2}}}, "a quantity, or quantities"),
+    ("decide", {"quantities": "P(c)"}, "quantities: "), ("decide", {"quantities": ["P(c)"] * 10_001}, "quantities: "),
+    ("decide", {"quantities": ["P(c"]}, "P(c"), ("decide", {"quantities": ["P(c)"], "level": 1}, "between 0 and 1"),
     ("decide", b"", "not JSON"), ("decide", b"\xff\xfe", "UTF-8"),
     pytest.param("decide", b"[" * 100_000, "inside", id="lists"),
     pytest.param("decide", b'{"a":' * 100_000, "inside", id="objects"),
@@ -86,7 +93,7 @@ def test_what_cannot_be_asked_in_an_address(local: Local, known: bytes, path: st
     ("decide", b'{"query": "P(c)", "payoffs": {"a\\uD800": {"no": 1, "yes": 2}}}', "lone surrogates"),
     ("decide", {**GOOD, "level": 0}, "between 0 and 1"), ("decide", {**GOOD, "failure": 0}, "failure must be"),
     ("decide", {"quantity": "P(c)"}, "one probability"), ("decide", {"quantity": "P(c=no)", "loss": "x"}, "a loss is"),
-    ("decide", {**GOOD, "quantity": "P(c=no)"}, "give a query with its payoffs, or a quantity"),
+    ("decide", {**GOOD, "quantity": "P(c=no)"}, "give a query with its payoffs, a quantity, or"),
     ("decide", {**GOOD, "z": 1}, "'z' is no parameter"), ("decide", {"quantity": 1}, "quantity: "),
     ("query", {"q": "P(c)"}, "q: input should be a valid list"), ("query", {"q": [1]}, "q.0: "),
     ("query", {"q": ["P(c)", "P("]}, "query 2: "), ("query", {"level": "NaN", "q": ["P(c)"]}, "between 0 and 1"),

@@ -52,6 +52,7 @@ def questions(network: dc.Network | None) -> dict[str, tuple[str, Any]]:
         "predict": ("predict", {"records": [{first: states[first][0]}], "target": last}),
         "decide": ("decide", {"query": f"P({quoted(last)})", "payoffs": pays}),
         "number": ("decide", {"quantity": f"P({quoted(last)}={quoted(states[last][0])})"}),
+        "vector": ("decide", {"quantities": [f"P({quoted(last)})"]}),
         "synthetic": ("synthetic?n=3&sets=2&set=2", None),
     }
 

@@ -84,6 +84,8 @@ def test_many_cheap_questions_are_too_much_together(folder: Path) -> None:
         server.ask("/releases/r/predict", {"records": records, "target": "c"}).problem(422, "too-costly")
         pays = {str(at): {"no": at, "yes": -at} for at in range(1000)}
         server.ask("/releases/r/decide", {"query": "P(c)", "payoffs": pays}).problem(422, "too-costly")
+        assert server.ask("/releases/r/decide", {"quantities": ["P(c)"] * 3}).status == 200
+        server.ask("/releases/r/decide", {"quantities": ["P(c)"] * 1000}).problem(422, "too-costly")
         server.ask("/releases/r/synthetic?n=1000001").problem(422, "too-costly")
 
 
@@ -95,6 +97,7 @@ def test_every_operation_that_computes_is_bounded(folder: Path) -> None:
         for operation, body in {"predict": {"records": [{"a": "no"}], "target": "c"}, "query": {"q": ["P(c)"]},
                                 "decide": {"quantity": "P(c=no)"}}.items():  # fmt: skip
             server.ask(f"/releases/r/{operation}", body).problem(422, "too-costly")
+        server.ask("/releases/r/decide", {"quantities": ["P(c)"]}).problem(422, "too-costly")
         for path in ("", "/fit", "/explain"):
             assert server.ask(f"/releases/r{path}").status == 200
 

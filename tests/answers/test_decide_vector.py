@@ -125,6 +125,19 @@ def test_what_makes_no_sense_is_refused() -> None:
         dc.decisions.decide_vector(impossible, "P(b | a=s1)")
 
 
+def test_a_vector_has_no_more_numbers_than_an_answer_has_rows() -> None:
+    """Of variables enough their joint states would not fit into memory: they are counted, not listed."""
+    wide = network_of({f"v{at}": 2 for at in range(40)}, "")
+    drawn = dc.results.PosteriorDraws(dc.Dirichlet.uniform(wide).draw(5, rng=1))
+    everything = f"P({', '.join(wide.nodes)})"
+    with pytest.raises(dc.InputError, match=r"has more than 4,096 states; ask for fewer variables"):
+        dc.decisions.decide_vector(drawn, everything)
+    twelve = f"P({', '.join(wide.nodes[:12])})"
+    assert len(dc.decisions.decide_vector(drawn, twelve).response) == 4096
+    with pytest.raises(dc.InputError, match=r"a vector has at most 4,096 numbers; ask for fewer at once"):
+        dc.decisions.vector_diameter(wide, [twelve, "P(v0=s0)"])
+
+
 def test_a_responder_names_vectors_with_new_draws_each() -> None:
     release = simulated(dc.Tables(COIN, {"x": [0.7, 0.3]}), 100, guarantee(1, "replace"), np.random.default_rng(1))
     responder = dc.decisions.Responder(dc.noise_aware(release, draws=200, rng=4), queries=2)

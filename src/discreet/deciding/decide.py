@@ -14,7 +14,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 
 import numpy as np
 
-from discreet.deciding.decision_draws import best_response, check_bounds, effective_draws, fresh_draws, say_loss
+from discreet.deciding.decision_draws import BOUND, LossBound, best_response, check_bounds, effective_draws, fresh_draws
 from discreet.deciding.draw_bounds import response_error
 from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError, listed, printable, shown
@@ -26,18 +26,16 @@ from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.documents import Document, read_fields, write_fields
+from discreet.queries.documents import Document, read_fields
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
-from discreet.util.tabular import Block, Result
+from discreet.util.tabular import Block
 
 R = TypeVar("R")
 LARGEST_UTILITY = 1e100
 """Largest absolute utility: sums and squares of such numbers do not overflow."""
-BOUND = ("level", "regret", "failure", "fresh", "effective")
-"""Fields of decisions with the bound on their loss."""
 
 
 class ResponseRow(TypedDict, Generic[R]):
@@ -51,21 +49,15 @@ class ResponseRow(TypedDict, Generic[R]):
 
 
 @dataclass(frozen=True)
-class Decision(Result, Generic[R]):
+class Decision(LossBound, Generic[R]):
     """The response with the largest expected utility, a bound on its loss, and the utilities of all responses.
+
+    The fields of its bound are those of every decision (`LossBound`), by keyword.
 
     Args:
         response: best response; the first of several that are equal.
         rows: for every response `{"response": r, "mean": x, "lower": x, "upper": x, "best": x}`: expected utility,
             interval of the utility over the posterior, and fraction of the draws in which the response is best.
-        level: posterior probability of each interval.
-        regret: bound on the expected utility lost against the best response under the posterior itself, because the
-            draws are finitely many. The bounds of all queries hold together, except with probability `failure`.
-        failure: probability with which the bound may fail.
-        fresh: whether the draws were made for this decision alone. If so, the bound holds however the query was chosen.
-            If not, it holds only for a query that was fixed before anybody looked at the draws or at anything that
-            follows from them.
-        effective: effective sample size of the draws that the bound uses.
 
     Raises:
         Nothing.
@@ -78,15 +70,10 @@ class Decision(Result, Generic[R]):
 
     response: R
     rows: tuple[ResponseRow[R], ...]
-    level: float
-    regret: float
-    failure: float
-    fresh: bool
-    effective: float
 
     def __str__(self) -> str:
         """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`; escape what is unprintable."""
-        return printable(say_loss(str(self.response), self.regret, self.failure, self.fresh))
+        return printable(self.say_loss(str(self.response)))
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each response: expected utility, interval, and the fraction of draws in which it is best.
@@ -111,9 +98,7 @@ class Decision(Result, Generic[R]):
             and "effective".
         """
         rows = [dict(row) for row in self.rows]
-        return {"kind": "response", "query": query, "response": self.response, "values": rows} | write_fields(
-            self, *BOUND
-        )
+        return {"kind": "response", "query": query, "response": self.response, "values": rows} | self.write()
 
 
 def read_decision(document: Mapping[str, Any]) -> Decision[str]:
@@ -123,7 +108,7 @@ def read_decision(document: Mapping[str, Any]) -> Decision[str]:
 
     Example:
         >>> rows = ({"response": "wait", "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4, "best": 1.0},)
-        >>> made = Decision("wait", rows, 0.95, regret=0.02, failure=0.05, fresh=False, effective=1000.0)
+        >>> made = Decision("wait", rows, level=0.95, regret=0.02, failure=0.05, fresh=False, effective=1000.0)
         >>> read_decision(made.document("P(lung)")) == made
         True
     """
@@ -221,9 +206,11 @@ def decide(
         for response, mean, a, b, share in zip(responses, means, lower, upper, winners, strict=True)
     )
     ess = effective_draws(drawn, values)
-    regret = (high - low) * response_error(ess, len(responses), queries, failure)
+    regret = (high - low) * min(1, response_error(ess, len(responses), queries, failure))
     best = responses[int(best_response(means))]
-    return Decision(best, rows, level, min(regret, high - low), failure, drawn is not posterior, ess)
+    return Decision(
+        best, rows, level=level, regret=regret, failure=failure, fresh=drawn is not posterior, effective=ess
+    )
 
 
 def _find_utilities(

@@ -7,13 +7,13 @@ responses and no union bound over them is needed: see `deciding/number_losses.py
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from discreet.deciding.decide import BOUND, LARGEST_UTILITY
-from discreet.deciding.decision_draws import check_bounds, effective_draws, fresh_draws, say_loss
+from discreet.deciding.decide import LARGEST_UTILITY
+from discreet.deciding.decision_draws import BOUND, LossBound, check_bounds, effective_draws, fresh_draws
 from discreet.deciding.number_losses import Band, NumberLoss, number_loss
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
@@ -24,21 +24,23 @@ from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.documents import Document, read_fields, write_fields
+from discreet.queries.documents import Document, read_fields
 from discreet.queries.query import ROW_LIMIT, find_number
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import positive, probability
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
-from discreet.util.tabular import Result
 
 Quantity: TypeAlias = str | Callable[[Tables], Floats]
 """A query for one probability or number, or a function of cells `(*parents, child, draws)` to shape (draws,)."""
 
 
 @dataclass(frozen=True)
-class NumberDecision(Result):
-    """The number, or the interval, with the least expected loss.
+class NumberDecision(LossBound):
+    """The number, or the interval, with the least expected loss, and a bound on what it loses (`LossBound`).
+
+    The bound holds for all losses of this quantity together; if the draws are not fresh, for a quantity that was fixed
+    before they were looked at, and then for any loss.
 
     Args:
         response: the chosen number; for interval loss its two ends.
@@ -46,14 +48,6 @@ class NumberDecision(Result):
         expected: mean loss over the draws, in the unit of the quantity; for squared loss, of its square.
         lower: lower end of the quantity's posterior interval.
         upper: upper end of the quantity's posterior interval.
-        level: posterior probability of this interval.
-        regret: bound on the expected loss of this response beyond that of the best one under the posterior, due to the
-            finite number of draws. It holds for all losses of this quantity and all `queries` together, except with
-            probability `failure`.
-        failure: probability with which the bounds may fail.
-        fresh: whether the draws were made for this decision alone. If so, the bound holds however the query was chosen.
-            If not, it holds for a quantity that was fixed before the draws were looked at, and then for any loss.
-        effective: effective sample size of the draws that the bound uses.
 
     Raises:
         Nothing.
@@ -61,7 +55,8 @@ class NumberDecision(Result):
     Example:
         >>> import discreet as dc
         >>> square = dc.decisions.Squared()
-        >>> print(dc.decisions.NumberDecision(0.3, square, 0.01, 0.1, 0.5, 0.95, 0.002, 0.05, False, effective=1000))
+        >>> bound = {"level": 0.95, "regret": 0.002, "failure": 0.05, "fresh": False, "effective": 1000}
+        >>> print(dc.decisions.NumberDecision(0.3, square, 0.01, 0.1, 0.5, **bound))
         0.3: loses at most 0.002 but for a chance of 0.05, if it was fixed before the draws were looked at
     """
 
@@ -70,17 +65,12 @@ class NumberDecision(Result):
     expected: float
     lower: float
     upper: float
-    level: float
-    regret: float
-    failure: float
-    fresh: bool
-    effective: float
 
     def __str__(self) -> str:
         """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`; an interval is `A to B`."""
         ends = self.response if isinstance(self.response, tuple) else (self.response,)
         chosen = " to ".join(f"{end:.5g}" for end in ends)
-        return say_loss(chosen, self.regret, self.failure, self.fresh, self.unit)
+        return self.say_loss(chosen, self.unit)
 
     @property
     def unit(self) -> str:
@@ -114,7 +104,7 @@ class NumberDecision(Result):
             "lower" and "upper"; then "level", "regret", "failure", "fresh" and "effective"; of dates, which are numbers
             here, also "dates", their texts.
         """
-        numbers = write_fields(self, "response", "expected", "lower", "upper", *BOUND)
+        numbers = self.write("response", "expected", "lower", "upper")
         return {"kind": "number", "quantity": query, "loss": str(self.loss), **write_dates(numbers)}
 
 
@@ -129,7 +119,8 @@ def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
     Example:
         >>> ends = (0.1 + 0.2, 0.7)
         >>> loss = number_loss("interval:0.9")
-        >>> made = NumberDecision(ends, loss, 0.1, 0.2, 0.8, 0.95, 0.02, 0.05, fresh=False, effective=1000.0)
+        >>> bound = {"level": 0.95, "regret": 0.02, "failure": 0.05, "fresh": False, "effective": 1000.0}
+        >>> made = NumberDecision(ends, loss, 0.1, 0.2, 0.8, **bound)
         >>> read_number_decision(made.document("P(lung=yes)")) == made
         True
     """
@@ -217,9 +208,9 @@ def decide_number(
     ends = credible_interval((values - low) / (high - low), level)
     lower, upper = (low + (high - low) * float(end) for end in ends)
     expected, regret = float(chosen.of(values, response).mean()), chosen.regret(band, response)
-    best = NumberDecision(response, chosen, expected, lower, upper, level, regret, failure, drawn is not posterior, ess)
-    numbers = {"response": response, "lower": lower, "upper": upper}
-    return replace(best, **as_ends(numbers, _type_of(posterior.network, query)))
+    numbers = as_ends({"response": response, "lower": lower, "upper": upper}, _type_of(posterior.network, query))
+    how: Any = {"level": level, "regret": regret, "failure": failure, "fresh": drawn is not posterior, "effective": ess}
+    return NumberDecision(loss=chosen, expected=expected, **numbers, **how)
 
 
 def _type_of(network: Network, query: object) -> NumberType:

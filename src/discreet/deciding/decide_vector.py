@@ -19,40 +19,41 @@ of its `failure` on each of the two and reports the smaller one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from discreet.deciding.decide import BOUND, LARGEST_UTILITY
+from discreet.deciding.decide import LARGEST_UTILITY
 from discreet.deciding.decide_number import find_quantity, one_number, public_bounds
-from discreet.deciding.decision_draws import check_bounds, effective_draws, fresh_draws, say_loss
+from discreet.deciding.decision_draws import BOUND, LossBound, check_bounds, effective_draws, fresh_draws
 from discreet.deciding.draw_bounds import vector_error
 from discreet.deciding.number_losses import Band
 from discreet.display.renderers import IntervalTable
-from discreet.errors import InputError, printable
+from discreet.errors import InputError, printable, require, shown
 from discreet.model.network import Network
 from discreet.model.query_grammar import NumberQuery, Probability, asked_cells, parse_query
 from discreet.model.tables import Tables
 from discreet.posterior.protocol import NetworkPosterior
+from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.documents import Document, write_fields
+from discreet.queries.documents import Document, read_fields
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import positive, probability
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
-from discreet.util.tabular import Block, Result
+from discreet.util.tabular import Block
 
 VectorPart: TypeAlias = str | Callable[[Tables], Floats]
 """A query for a distribution, one probability or a number; or a function of cells to (draws,) between 0 and 1."""
 
 
 @dataclass(frozen=True)
-class VectorDecision(Result):
-    """The vector with the least expected squared distance, and a bound on its loss.
+class VectorDecision(LossBound):
+    """The vector with the least expected squared distance, and a bound on what it loses (`LossBound`).
 
     Args:
         response: posterior means, in the order of `rows`.
@@ -60,12 +61,6 @@ class VectorDecision(Result):
         expected: mean over the draws of the squared distance of the quantities from the response.
         lower: lower end of the squared distance's posterior interval.
         upper: upper end of it: with posterior probability `level` the quantities are no further than its root.
-        level: posterior probability of each interval.
-        regret: bound on the expected squared distance beyond that of the best vector under the posterior, due to the
-            finite number of draws, except with probability `failure`.
-        failure: probability with which the bound may fail.
-        fresh: whether the draws were made for this decision alone, as for `Decision`.
-        effective: effective sample size of the draws that the bound uses.
 
     Raises:
         Nothing.
@@ -73,7 +68,8 @@ class VectorDecision(Result):
     Example:
         >>> import discreet as dc
         >>> rows = ({"name": "P(x=a)", "mean": 0.25, "lower": 0.2, "upper": 0.3},)
-        >>> print(dc.decisions.VectorDecision((0.25,), rows, 0.001, 0, 0.004, 0.95, 0.002, 0.05, True, effective=1000))
+        >>> bound = {"level": 0.95, "regret": 0.002, "failure": 0.05, "fresh": True, "effective": 1000}
+        >>> print(dc.decisions.VectorDecision((0.25,), rows, 0.001, 0, 0.004, **bound))
         0.25: loses at most 0.002 but for a chance of 0.05, however the query was chosen
     """
 
@@ -82,15 +78,10 @@ class VectorDecision(Result):
     expected: float
     lower: float
     upper: float
-    level: float
-    regret: float
-    failure: float
-    fresh: bool
-    effective: float
 
     def __str__(self) -> str:
         """Write `NUMBERS: loses at most REGRET but for a chance of FAILURE, CONDITION`."""
-        return say_loss(", ".join(f"{value:.5g}" for value in self.response), self.regret, self.failure, self.fresh)
+        return self.say_loss(", ".join(f"{value:.5g}" for value in self.response))
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each coordinate: "name", "mean" (the response), "lower", "upper" and "level"."""
@@ -112,10 +103,27 @@ class VectorDecision(Result):
             "kind" ("vector"), "quantity", "loss" ("squared"), "response" (a list), "values" (the rows), "expected",
             "lower" and "upper"; then "level", "regret", "failure", "fresh" and "effective".
         """
-        numbers = write_fields(self, "response", "rows", "expected", "lower", "upper", *BOUND)
+        numbers = self.write("response", "rows", "expected", "lower", "upper")
         return {"kind": "vector", "quantity": query, "loss": "squared", "values": numbers.pop("rows"), **numbers}
 
 
+def read_vector_decision(document: Mapping[str, Any]) -> VectorDecision:
+    """Restore the decision on a vector that its `document` wrote, equal to the last bit.
+
+    The texts "kind", "quantity" and "loss" are not read.
+
+    Example:
+        >>> rows = ({"name": "P(x=a)", "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4},)
+        >>> bound = {"level": 0.95, "regret": 0.02, "failure": 0.05, "fresh": False, "effective": 1000.0}
+        >>> made = VectorDecision((0.1 + 0.2,), rows, 0.001, 0.0, 0.004, **bound)
+        >>> read_vector_decision(made.document("P(x=a)")) == made
+        True
+    """
+    fields = read_fields(document, "response", "expected", "lower", "upper", *BOUND)
+    return VectorDecision(rows=tuple(document["values"]), **fields)
+
+
+@delegates_to_server
 def decide_vector(
     posterior: NetworkPosterior,
     quantities: VectorPart | Sequence[VectorPart],
@@ -189,17 +197,8 @@ def decide_vector(
         {"name": name, "mean": mean, "lower": a, "upper": b}
         for name, mean, a, b in zip(names, response.tolist(), lower[1:].tolist(), upper[1:].tolist(), strict=True)
     )
-    numbers = (
-        float(loss.mean()),
-        float(lower[0]),
-        float(upper[0]),
-        level,
-        regret,
-        failure,
-        drawn is not posterior,
-        ess,
-    )
-    return VectorDecision(tuple(response.tolist()), rows, *numbers)
+    how: Any = {"level": level, "regret": regret, "failure": failure, "fresh": drawn is not posterior, "effective": ess}
+    return VectorDecision(tuple(response.tolist()), rows, float(loss.mean()), float(lower[0]), float(upper[0]), **how)
 
 
 def vector_diameter(network: Network, quantities: VectorPart | Sequence[VectorPart]) -> float:
@@ -255,11 +254,16 @@ class _VectorQuery:
 
 
 def _read_quantities(network: Network, quantities: VectorPart | Sequence[VectorPart]) -> list[_VectorQuery]:
-    """Read the parts of a vector; refuse none."""
+    """Read the parts of a vector; refuse an empty list, and more than ROW_LIMIT numbers."""
     listed = [quantities] if isinstance(quantities, str) or callable(quantities) else list(quantities)
     if not listed:
         raise InputError("a vector needs at least one query, such as P(lung | smoke=yes)")
-    return [_read_quantity(network, part, number) for number, part in enumerate(listed, 1)]
+    parts, numbers = list[_VectorQuery](), 0
+    for position, part in enumerate(listed, 1):
+        parts.append(_read_quantity(network, part, position))
+        numbers += len(parts[-1].names)
+        require(numbers <= ROW_LIMIT, f"a vector has at most {ROW_LIMIT:,} numbers; ask for fewer at once")
+    return parts
 
 
 def _read_quantity(network: Network, part: VectorPart, number: int) -> _VectorQuery:
@@ -276,6 +280,7 @@ def _read_quantity(network: Network, part: VectorPart, number: int) -> _VectorQu
             )
         return _VectorQuery(query, (str(query),), low, high)
     sizes = [schema[name].size for name, _ in query.targets]
+    require(math.prod(sizes) <= ROW_LIMIT, f"{shown(part)} has more than {ROW_LIMIT:,} states; ask for fewer variables")
     codes = np.transpose(np.unravel_index(asked_cells(query, schema), sizes)).tolist()
     names = [
         tuple((name, schema[name].states[code]) for (name, _), code in zip(query.targets, row, strict=True))

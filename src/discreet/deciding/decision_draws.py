@@ -1,7 +1,8 @@
-"""The draws of a decision, and their effective sample size."""
+"""The draws of a decision, their effective sample size, and what is lost because they are finitely many."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import TypeGuard
 
 import numpy as np
@@ -11,14 +12,60 @@ from discreet.errors import InputError
 from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.protocol import NetworkPosterior
+from discreet.queries.documents import Document, write_fields
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed
+from discreet.util.tabular import Result
 
 Integers = npt.NDArray[np.intp]
 
 LEAST_DRAWS_OF_A_CHAIN = 8
 """Number of draws of a chain below which its effective sample size cannot be estimated (`effective_size`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossBound(Result):
+    """A decision's bound on what it loses because draws are finitely many, and how likely, and when, the bound holds.
+
+    Args:
+        level: posterior probability of each interval.
+        regret: bound on the expected loss beyond that of the best response under the posterior itself. The bounds of
+            all announced decisions hold together, except with probability `failure`.
+        failure: probability with which the bound may fail.
+        fresh: whether the draws were made for this decision alone. If so, the bound holds however the query was chosen.
+            If not, it holds only for a query that was fixed before anybody looked at the draws or at anything that
+            follows from them.
+        effective: effective sample size of the draws that the bound uses.
+    """
+
+    level: float
+    regret: float
+    failure: float
+    fresh: bool
+    effective: float
+
+    def say_loss(self, response: str, unit: str = "") -> str:
+        """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`.
+
+        Args:
+            response: text of the response.
+            unit: unit of the loss, after a blank; empty for none.
+
+        Returns:
+            The text, whose condition is "however the query was chosen" for fresh draws, else "if it was fixed before
+            the draws were looked at".
+        """
+        when = "however the query was chosen" if self.fresh else "if it was fixed before the draws were looked at"
+        return f"{response}: loses at most {self.regret:.3g}{unit} but for a chance of {self.failure:g}, {when}"
+
+    def write(self, *names: str) -> Document:
+        """Map the names of some fields, and of those of the bound, to their values, tuples replaced by lists."""
+        return write_fields(self, *names, *BOUND)
+
+
+BOUND = tuple(field.name for field in fields(LossBound))
+"""Names of the fields of a decision that tell its bound."""
 
 
 def renewable(posterior: NetworkPosterior) -> TypeGuard[PosteriorDraws]:
@@ -58,23 +105,6 @@ def best_response(means: Floats) -> Integers:
         [1, 0]
     """
     return np.asarray(means.argmax(axis=-1))
-
-
-def say_loss(response: str, regret: float, failure: float, fresh: bool, unit: str = "") -> str:
-    """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`.
-
-    The condition is "however the query was chosen" for fresh draws, else "if it was fixed before the draws were looked
-    at".
-
-    Args:
-        response: text of the response.
-        regret: bound on the loss.
-        failure: probability with which the bound may fail.
-        fresh: whether the draws were made for this decision alone.
-        unit: of the loss, after a blank; empty for none.
-    """
-    when = "however the query was chosen" if fresh else "if it was fixed before the draws were looked at"
-    return f"{response}: loses at most {regret:.3g}{unit} but for a chance of {failure:g}, {when}"
 
 
 def check_bounds(values: Floats, low: float, high: float, subject: str) -> None:

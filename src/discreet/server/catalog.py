@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from discreet.errors import InputError, listed, shown, shown_path
+from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.network import Network
 from discreet.posterior.read import Gives, posterior_kind
 from discreet.posterior.stored import check_draws, evidence_in
@@ -121,8 +121,7 @@ class ReleaseCatalog:
         self._draws: dict[Path, tuple[tuple[int, ...] | None, str]] = {}
         self._files: list[_File] = []
         self._by_id: dict[str, Version] = {}
-        if not paths:
-            raise InputError("name at least one release to serve")
+        require(bool(paths), "name at least one release to serve")
         for path in draws:
             self._draws[Path(path)] = (file_stamp(Path(path)), content_digest(evidence_in(path)))
         for path in map(Path, paths):
@@ -142,9 +141,8 @@ class ReleaseCatalog:
             Problem: there is none.
         """
         self.look()
-        for file in self._files:
-            if file.name == name:
-                return file.versions[-1]
+        if versions := self.versions(name):
+            return versions[0]
         if name in self._by_id:
             return self._by_id[name]
         names = listed(file.name for file in self._files)
@@ -222,8 +220,7 @@ class ReleaseCatalog:
         if ID.fullmatch(plain):
             plain = f"release-{plain}"  # an id must find its own release
         taken = {file.name for file in self._files}
-        number = 2
-        name = plain
+        name, number = plain, 2
         while name in taken:
             name, number = f"{plain}-{number}", number + 1
         return name

@@ -55,8 +55,8 @@ class Client:
 
     To use a server, replace `load(path).posterior()` by `client.posterior()`, and `load(path)` by `client.release()`.
     With a posterior of a client `answer`, `answer_many`, `marginals`, `predict`, `regress`, `decide` (of a
-    `decisions.payoff`), `decisions.decide_number` and `sample` ask the server; `fit`, `explain`, `report` and
-    `posterior` take the release, and work here.
+    `decisions.payoff`), `decisions.decide_number`, `decisions.decide_vector` and `sample` ask the server; `fit`,
+    `explain`, `report` and `posterior` take the release, and work here.
 
     Connections stay open for the next question. If the server is busy, the client asks again while there is time. It
     follows no redirect. It needs httpcore2, the extra `client`.
@@ -197,8 +197,7 @@ def _find_network(evidence: Evidence, kind: object, missing: str | None) -> Netw
     """
     if kind == "weights":
         raise InputError("a release of a regression or direction has no network: read client.release(...).posterior()")
-    if kind == "structure":
-        raise InputError("this release has no posterior to ask: only a network was chosen")
+    require(kind != "structure", "this release has no posterior to ask: only a network was chosen")
     network = evidence.answers_over
     gaps = kind in ("network", "family") and network.may_be_missing
     require(missing != "at-random" or bool(gaps), "missing is for releases of variables with a state of missing values")

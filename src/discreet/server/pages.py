@@ -418,13 +418,10 @@ def _is_own_form(request: Request) -> bool:
 def _token_of(form: bytes) -> str:
     """Find the token submitted by a form, or "" if it is missing or too long."""
     try:
-        return (
-            parse_qs(form[:MOST_FORM_BYTES].decode("latin-1"), max_num_fields=MOST_FORM_FIELDS)
-            .get("token", [""])[0]
-            .strip()
-        )
+        fields = parse_qs(form[:MOST_FORM_BYTES].decode("latin-1"), max_num_fields=MOST_FORM_FIELDS)
     except ValueError:
         return ""
+    return fields.get("token", [""])[0].strip()
 
 
 def _cookie_of(request: Request) -> dict[str, Any]:

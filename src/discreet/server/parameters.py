@@ -127,7 +127,7 @@ class PredictRequest(RequestFields):
 
 
 class DecisionRequest(RequestFields):
-    """A query with payoffs, or a quantity with a loss."""
+    """A query with payoffs, a quantity with a loss, or quantities as one vector."""
 
     query: Annotated[Text | None, Field(description="For all states of one variable.")] = None
     payoffs: Annotated[
@@ -139,6 +139,10 @@ class DecisionRequest(RequestFields):
         list[Text] | None, Field(max_length=QUERIES, description="Responses to choose from. Default: all with payoffs.")
     ] = None
     quantity: Annotated[Text | None, Field(description=option_texts.QUANTITY)] = None
+    quantities: Annotated[
+        list[Text] | None,
+        Field(max_length=QUERIES, description="Quantities or distributions, named together under squared distance."),
+    ] = None
     loss: Annotated[str, Field(description=option_texts.LOSS)] = "squared"
     level: Level = option_texts.DEFAULT_LEVEL
     bounds: Annotated[

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from discreet.deciding.decide import Decision, Payoff, read_decision
 from discreet.deciding.decide_number import NumberDecision, one_number, read_number_decision
+from discreet.deciding.decide_vector import VectorDecision, read_vector_decision, vector_diameter
 from discreet.deciding.number_losses import number_loss
 from discreet.errors import DiscreetError, InputError, require, shown
 from discreet.inference.bin_laws import check_inside
@@ -46,6 +47,7 @@ BLOCK = 65_536
 ARROW_MAGIC_BYTES = 8
 """Bytes before the stream in an Arrow file; a footer follows it."""
 LARGEST_SEED = 2**63
+NO_FUNCTION = "a function cannot be sent to a server"
 SLACK_BYTES = 2**20
 """Bytes allowed for a stream of records beside the records."""
 
@@ -55,9 +57,9 @@ class RemotePosterior(RemotePosteriorBase, Result):
     """A posterior that a server has drawn, or read from stored draws.
 
     Use it as a local one: `answer`, `answer_many`, `marginals`, `predict`, `regress`, `decide`,
-    `decisions.decide_number` and `sample` return the same results as for the same draws here, to the last digit. No new
-    draws are made: decisions use the server's, as with `fresh=False`, and utilities cannot be functions. Functions that
-    need the draws themselves refuse it.
+    `decisions.decide_number`, `decisions.decide_vector` and `sample` return the same results as for the same draws
+    here, to the last digit. No new draws are made: decisions use the server's, as with `fresh=False`, and utilities
+    cannot be functions. Functions that need the draws themselves refuse it.
 
     Args:
         http: client of the server.
@@ -309,8 +311,7 @@ def _regress(remote: RemotePosterior, target: str, on: Sequence[str], **how: Any
 
 def _decide(remote: RemotePosterior, utility: Any, responses: Sequence[str], **how: Any) -> Decision[str]:
     """Choose a response; see `decide`. The server's draws are used; payoffs can be sent, a function cannot."""
-    if not isinstance(utility, Payoff):
-        raise InputError("a function cannot be sent to a server as utility: use decisions.payoff, or decide here")
+    require(isinstance(utility, Payoff), f"{NO_FUNCTION} as utility: use decisions.payoff, or decide here")
     states = remote.network.schema[utility.asked.targets[0][0]].states
     payoffs = {
         name: dict(zip(states, row.astype(float).tolist(), strict=True)) for name, row in utility.payoffs.items()
@@ -324,8 +325,7 @@ def _decide(remote: RemotePosterior, utility: Any, responses: Sequence[str], **h
 
 def _decide_number(remote: RemotePosterior, quantity: Any, loss: Any, **how: Any) -> NumberDecision:
     """Choose a number; see `decide_number`. The server's draws are used."""
-    if not isinstance(quantity, str):
-        raise InputError("a function cannot be sent to a server as quantity: give a query, or decide here")
+    require(isinstance(quantity, str), f"{NO_FUNCTION} as quantity: give a query, or decide here")
     one_number(remote.network, quantity)
     body = {"quantity": quantity, "loss": str(number_loss(loss))}
     document = remote.post("decide", body | _options(**how))
@@ -334,10 +334,20 @@ def _decide_number(remote: RemotePosterior, quantity: Any, loss: Any, **how: Any
     return decision
 
 
-def _options(
-    level: float, bounds: tuple[float, float] | None, queries: int, failure: float, **_: object
-) -> dict[str, Any]:
-    """Write the options of decisions of both kinds; new draws and a seed are not sent."""
+def _decide_vector(remote: RemotePosterior, quantities: Any, **how: Any) -> VectorDecision:
+    """Choose a vector; see `decide_vector`. The server's draws are used."""
+    texts = [quantities] if isinstance(quantities, str) or callable(quantities) else list(quantities)
+    is_text = all(isinstance(text, str) for text in texts)
+    require(is_text, f"{NO_FUNCTION} as quantity: give queries, or decide here")
+    vector_diameter(remote.network, texts)
+    document = remote.post("decide", {"quantities": texts} | _options(**how))
+    decision: VectorDecision = remote.read(read_vector_decision, document)
+    remote.check(document.get("quantity") == "; ".join(texts))
+    return decision
+
+
+def _options(level: float, queries: int, failure: float, bounds: Any = None, **_: object) -> dict[str, Any]:
+    """Write the options of decisions of any kind; new draws and a seed are not sent."""
     check_level(level)
     ends = None if bounds is None else list(map(float, bounds))
     return {"level": float(level), "bounds": ends, "queries": queries, "failure": float(failure)}
@@ -413,6 +423,7 @@ ASKED: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "regress": _regress,
         "decide": _decide,
         "decide_number": _decide_number,
+        "decide_vector": _decide_vector,
         "sample": _sample,
     }
 )

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import compress
 from typing import Any, NamedTuple, cast
 
-from discreet.deciding.decide import decide, payoff
-from discreet.deciding.decide_number import decide_number, one_number
+from discreet.deciding.decide import Decision, decide, payoff
+from discreet.deciding.decide_number import NumberDecision, decide_number, one_number
+from discreet.deciding.decide_vector import VectorDecision, decide_vector
 from discreet.display.renderers import csv_text
 from discreet.errors import InputError, require
 from discreet.model.query_grammar import Query, check_names, parse_query, plain_queries
@@ -123,8 +124,7 @@ def ask_queries(reading: ServedPosterior, request: QueryRequest) -> Question:
     if not request.q and reading.version.kind in ("weights", "family"):
         return _ask_numbers(reading, request)
     if not request.q:
-        if request.assume is not None:
-            raise InputError("assume needs queries of several variables; give q")
+        require(request.assume is None, "assume needs queries of several variables; give q")
         rest = {name: getattr(request, name) for name in ("level", "predictive", "missing", "draws", "format")}
         return ask_marginals(reading, MarginalsRequest(**rest))
     posterior = reading.posterior(request.missing)
@@ -237,10 +237,9 @@ def ask_prediction(reading: ServedPosterior, request: PredictRequest) -> Questio
 def _ask_expectation(reading: ServedPosterior, request: PredictRequest) -> Question:
     """Ask for a regression's expected values for records."""
     design: Any = reading.version.evidence.one_release.over
-    if request.target not in (None, design.target.name if design.target is not None else None):
-        raise InputError("a regression has its own target: leave it out")
-    if request.missing is not None:
-        raise InputError("missing is for releases of a network: leave it out")
+    target = None if design.target is None else design.target.name
+    require(request.target in (None, target), "a regression has its own target: leave it out")
+    require(request.missing is None, "missing is for releases of a network: leave it out")
 
     @cache
     def features() -> Array:
@@ -271,45 +270,40 @@ def _by_column(records: Records) -> dict[str, list[Any]]:
         if len(names) * len(records) > MOST_VALUES:
             raise Problem("too-costly", f"the records have more than {MOST_VALUES:,} values; ask for fewer at once")
         return {name: [record.get(name) for record in records] for name in names}
-    if len({len(values) for values in records.values()}) > 1:
-        raise InputError("the columns of the records differ in length")
+    require(len({*map(len, records.values())}) < 2, "the columns of the records differ in length")
     return {name: list(values) for name, values in records.items()}
 
 
 def ask_decision(reading: ServedPosterior, request: DecisionRequest) -> Question:
-    """Find the response with the largest expected payoff, or the number with the least expected loss."""
-    posterior = reading.posterior(request.missing)
-    if (request.query is None) == (request.quantity is None) or (request.query is None) != (request.payoffs is None):
-        raise InputError("give a query with its payoffs, or a quantity")
+    """Find the response with the largest expected payoff, or the number or vector with the least expected loss."""
+    posterior, payoffs = reading.posterior(request.missing), request.payoffs or {}
+    network, parts = posterior.network, request.quantities
+    fields = [request.query is not None, request.quantity is not None, parts is not None]
+    is_one = sum(fields) == 1 and fields[0] == (request.payoffs is not None)
+    require(is_one, "give a query with its payoffs, a quantity, or quantities")
     how: Any = {"level": request.level, "failure": request.failure, "queries": request.queries, "fresh": False}
-    if request.quantity is not None:
-        quantity = request.quantity
-        query: Query = one_number(posterior.network, quantity)
-
-        def make() -> ResponseBody:
-            decision = decide_number(posterior, quantity, request.loss, bounds=request.bounds, **how)
-            return json_of(decision.document(quantity))
-
+    make: Callable[[], Decision[str] | NumberDecision | VectorDecision]
+    if parts is not None:
+        require(request.bounds is None and request.loss == "squared", "quantities have neither a loss nor bounds")
+        queries = [parse_query(part, network.schema) for part in parts]
+        text, make = "; ".join(parts), partial(decide_vector, posterior, parts, **how)
+    elif request.quantity is not None:
+        text, queries = request.quantity, [one_number(network, request.quantity)]
+        make = partial(decide_number, posterior, text, request.loss, bounds=request.bounds, **how)
     else:
-        text, payoffs = str(request.query), request.payoffs or {}
-        if not payoffs:
-            raise InputError("give the payoffs of at least one response")
-        utility = payoff(posterior.network, text, payoffs)
-        query = parse_query(text, posterior.network.schema)
+        text = str(request.query)
+        require(bool(payoffs), "give the payoffs of at least one response")
+        utility, queries = payoff(network, text, payoffs), [parse_query(text, network.schema)]
         values = [value for row in payoffs.values() for value in row.values()]
         responses = list(payoffs) if request.responses is None else request.responses
-
-        def make() -> ResponseBody:
-            bounds = (min(values, default=0.0), max(values, default=1.0)) if request.bounds is None else request.bounds
-            decision = decide(posterior, utility, responses, bounds=bounds, **how)
-            return json_of(decision.document(text))
+        bounds = (min(values), max(values)) if request.bounds is None else request.bounds
+        make = partial(decide, posterior, utility, responses, bounds=bounds, **how)
 
     def work() -> float:
-        return query_work(posterior, query) + ROW_CELLS * len(request.payoffs or ()) * (
-            posterior.probabilities.draws or 1
-        )
+        rows = ROW_CELLS * len(payoffs) * (posterior.probabilities.draws or 1)
+        return sum(query_work(posterior, query) for query in queries) + rows
 
-    return Question(("decide", request.model_dump_json()), make, work)
+    return Question(("decide", request.model_dump_json()), lambda: json_of(make().document(text)), work)
 
 
 def ask_regression(reading: ServedPosterior, request: RegressRequest) -> Question:
@@ -377,11 +371,11 @@ def synthetic_chunks(
         InputError: no such set, or more sets than draws.
         Problem: more than `most_work`.
     """
-    network = reading.posterior(fields.missing).network
+    posterior = reading.posterior(fields.missing)
+    network = posterior.network
     check_work(record_work(network, max(fields.n, PROBED_RECORDS if fields.given else 0)), most_work)
     if fields.set > (fields.sets or 1):
         raise InputError(f"there are {fields.sets or 1} sets, and set {fields.set} is none of them")
-    posterior = reading.posterior(fields.missing)
     most = most_work / record_work(network, 1)
     records = sample_set(
         posterior, fields.n, fields.set - 1, rng=fields.seed, sets=fields.sets, given=fields.given, most=most

@@ -242,17 +242,31 @@ class ResponseReply(_Loses):
     values: list[PaidRow]
 
 
-class NumberReply(_Loses):
-    """The number with the least expected loss."""
+class _QuantityReply(_Loses):
+    """Expected loss of what is named for a quantity."""
 
-    kind: Literal["number"]
     quantity: str
-    loss: Loss
-    response: float | tuple[float, float]
     expected: float
     lower: float
     upper: float
+
+
+class NumberReply(_QuantityReply):
+    """The number with the least expected loss."""
+
+    kind: Literal["number"]
+    loss: Loss
+    response: float | tuple[float, float]
     dates: NotRequired[dict[str, str | list[str]]]
+
+
+class VectorReply(_QuantityReply):
+    """The numbers with the least expected squared distance."""
+
+    kind: Literal["vector"]
+    loss: Literal["squared"]
+    response: list[float]
+    values: list[NamedRow]
 
 
 class RegressReply(_BasisReply):
