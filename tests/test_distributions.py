@@ -31,10 +31,14 @@ def corners(svg: str) -> list[list[tuple[float, float]]]:
 
 @pytest.mark.costly("Coverage needs many releases.")
 def test_the_band_of_each_leaf_holds_the_share_of_the_population() -> None:
-    """Of 12 releases intervals of 95 % hold 90 to 99 % of the shares; a false alarm is a matter of 1 in 100."""
+    """Of 48 releases intervals of 95 % hold 90 to 99 % of the shares.
+
+    They hold 91.0 +- .4 %, four points too few, for a reason not found yet. Seeds are fixed, and between
+    processors draws alone differ, by .2 points.
+    """
     populated = dc.tools.simulate_records(TRUTH, 2_000_000, rng=0)
     held, widths = [], []
-    for seed in range(12):
+    for seed in range(48):
         for column in distributions(dc.noise_aware(made(100 + seed), draws=200, rng=seed)):
             numbers = np.asarray(populated[column.variable])
             truth = np.histogram(numbers, column.edges)[0] / len(numbers)

@@ -53,8 +53,9 @@ SEED_SETS = (1, 2)
 """The second is there to see what chance did in the first."""
 QUICK_OUTPUT, FULL_OUTPUT = Path("docs/experiments"), Path("build/experiments")
 
-TOLERANCE, NOTHING = 1e-5, 1e-9
-"""Relative difference of two numbers that are the same on another machine, and what is as good as 0."""
+TOLERANCE, NOTHING = 3e-4, 1e-9
+"""Relative difference of two numbers that are the same on another machine, and what is as good as 0. Between processors
+with and without AVX-512 posteriors differed by 1e-4: single draws turn on a rounding."""
 
 Row = Mapping[str, Any]
 """`metric` and `value`, and further columns that tell rows of one repeat apart."""

@@ -88,7 +88,7 @@ def changed(tmp_path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> l
     return []
 
 
-@pytest.mark.parametrize("value", [1 + 2e-5, math.nan, math.inf])
+@pytest.mark.parametrize("value", [1 + 4e-4, math.nan, math.inf])
 def test_one_changed_value_is_named(tmp_path: Path, value: float) -> None:
     """Of a hundred stored numbers the one that is another, with its setting and columns."""
     place = 7

@@ -439,11 +439,12 @@ def draw_jointly(
     limit = (most_updates if COMPILED else most_updates / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
     kept_draws = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
     of_tables = not _list_scores(evidence.parts) and not _list_drawn_rows(evidence.parts)
+    # Several kinds together have no other reader.
+    readable = of_tables or len(evidence.parts) == 1
+    advice = "use another method" if readable else "combine fewer kinds of releases, or read the releases by themselves"
     if (least := WARM_UP_SWEEPS + kept_draws) > limit and not of_tables:
-        raise DiscreetError(
-            f"chains over these records could make {limit:,.0f} sweeps in time, of which {least:,} are needed; combine "
-            "fewer kinds of releases, or read the releases by themselves"
-        )
+        sweeps = f"could make {limit:,.0f} sweeps in time, of which {least:,} are needed"
+        raise DiscreetError(f"chains over these records {sweeps}; {advice}")
     task = _Task.of(evidence, prior)
     chains = [task.chain(evidence, index, chain_rng) for index, chain_rng in enumerate(rng.spawn(EXACT_CHAINS))]
     length = kept_draws
@@ -465,7 +466,7 @@ def draw_jointly(
                 raise DiscreetError(
                     f"the chains of the exact posterior have not mixed after {done:,} sweeps: "
                     f"{describe_mixing(mixing)}; they need some {needed:,.0f} more, and could make {max(left, 0):,.0f} "
-                    "in time; read the release with another method"
+                    f"in time; {advice}"
                 )
     cells, replicates = (
         _split_by_family(network, [getattr(each, name) for each in rounds], draws) for name in ("theta", "replicates")
