@@ -54,8 +54,8 @@ SEED_SETS = (1, 2)
 QUICK_OUTPUT, FULL_OUTPUT = Path("docs/experiments"), Path("build/experiments")
 
 TOLERANCE, NOTHING = 3e-4, 1e-9
-"""Relative difference of two numbers that are the same on another machine, and what is as good as 0. Between processors
-with and without AVX-512 posteriors differed by 1e-4: single draws turn on a rounding."""
+"""Relative difference of two numbers that are the same on another machine, and what is as good as 0. On another
+machine, with the same versions of all libraries, posteriors differed by 1e-4: single draws turn on a rounding."""
 
 Row = Mapping[str, Any]
 """`metric` and `value`, and further columns that tell rows of one repeat apart."""
